@@ -1,0 +1,74 @@
+"""What else votes on a prefix while the beam is narrowed.
+
+A guide gives each candidate two numbers: what the beam carries on with, and what only ranks this
+once (DESIGN's score algebra: select = carried + step + carry + look; carried = carried + step +
+carry). Guides add up.
+
+Candidates travel flat, sorted by query: ``parents[c]`` is the live beam that candidate c extends,
+``codes[c]`` the code it adds, ``nodes[c]`` where that leads in the trie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trieline.index import Trie
+from trieline.types import Floats
+
+__all__ = ["Geometric", "Guide", "Score"]
+
+Ints = NDArray[np.int64]
+
+
+class Score(NamedTuple):
+    """A guide's vote on each candidate: float [C], or None where it has no say."""
+
+    carry: NDArray[np.floating[Any]] | None = None
+    look: NDArray[np.floating[Any]] | None = None
+
+
+class Guide(Protocol):
+    """Votes on candidates; its state follows the beams."""
+
+    def start(self, vectors: Floats, trie: Trie) -> Any:
+        """State of one live beam a query (the empty prefix); vectors [B, D] are the queries."""
+
+    def score(self, state: Any, level: int, parents: Ints, codes: Ints, nodes: Ints) -> Score:
+        """The vote on each candidate."""
+
+    def follow(self, state: Any, level: int, parents: Ints, codes: Ints) -> Any:
+        """State after beam i became the child ``codes[i]`` of the old beam ``parents[i]``."""
+
+
+class Geometric:
+    """The codebook votes: how much nearer a code brings the reconstruction to the query.
+
+    PRO Eq. 7: omega * (2 r.c - c.c) with r = query - partial reconstruction. Summed over all levels
+    it is |q|^2 - |q - reconstruction|^2. The released code standardises the bias over the codebook
+    first, so its omega is not the paper's; ``standardise`` gives that.
+    """
+
+    def __init__(
+        self, codebooks: Sequence[Floats], omega: float, standardise: bool = False
+    ) -> None:
+        self.codebooks = [np.ascontiguousarray(book, dtype=np.float32) for book in codebooks]
+        self.norms = [np.einsum("vd,vd->v", book, book) for book in self.codebooks]
+        self.omega, self.standardise = float(omega), standardise
+
+    def start(self, vectors: Floats, trie: Trie) -> Floats:
+        return np.asarray(vectors, dtype=np.float32)  # residuals [n, D]
+
+    def score(self, state: Floats, level: int, parents: Ints, codes: Ints, nodes: Ints) -> Score:
+        bias = 2.0 * (state @ self.codebooks[level].T) - self.norms[level]  # [n, V]
+        if self.standardise:
+            spread = bias.std(axis=1, keepdims=True)
+            bias = (bias - bias.mean(axis=1, keepdims=True)) / np.maximum(spread, 1e-6)
+        return Score(carry=self.omega * bias[parents, codes])
+
+    def follow(self, state: Floats, level: int, parents: Ints, codes: Ints) -> Floats:
+        residuals: Floats = state[parents] - self.codebooks[level][codes]
+        return residuals
