@@ -102,7 +102,8 @@ class TrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     warmup: float = 0.05  # share of all steps
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
     clip: float = 1.0
-    label_smoothing: float = 0.0
+    label_smoothing: float = 0.1
+    pairs_per_query: int = 16  # most pairs of one query in an epoch; 0 = all
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     normalise: Literal["level", "legal"] = "level"  # softmax over the level, or legal children
     interpolate: float = 2.0  # GENIUS: Beta(a, a) mixing of query and item vectors; 0 = off
@@ -184,9 +185,11 @@ def from_mapping(tree: Mapping[str, Any], source: str) -> Recipe:
 
 
 def _read(name: str, seen: tuple[str, ...]) -> Text:
+    path = Path(name)
+    if path.suffix == ".toml":  # "a/../x.toml" and "x.toml" are the same recipe
+        name = str(path.resolve())
     if name in seen:
         raise SettingsError(f"recipe '{name}' extends itself: {' -> '.join((*seen, name))}.")
-    path = Path(name)
     if path.suffix == ".toml":
         if not path.is_file():
             raise SettingsError(f"no recipe file at {path}. Shipped recipes: {_shipped()}.")

@@ -9,6 +9,7 @@ hypotheses as exist.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -192,7 +193,7 @@ def _best(select: Doubles, query: Ints, count: int, width: int) -> Ints:
     bounds = np.searchsorted(query, np.arange(count + 1))
     kept = [
         low + _top(select[low:high], width)
-        for low, high in zip(bounds[:-1], bounds[1:], strict=True)
+        for low, high in pairwise(bounds)
     ]
     return np.concatenate(kept) if kept else np.empty(0, np.int64)
 

@@ -1,8 +1,7 @@
 """What else votes on a prefix while the beam is narrowed.
 
 A guide gives each candidate two numbers: what the beam carries on with, and what only ranks this
-once (DESIGN's score algebra: select = carried + step + carry + look; carried = carried + step +
-carry). Guides add up.
+once: select = carried + step + carry + look, and carried grows by step + carry. Guides add up.
 
 Candidates travel flat, sorted by query: ``parents[c]`` is the live beam that candidate c extends,
 ``codes[c]`` the code it adds, ``nodes[c]`` where that leads in the trie.

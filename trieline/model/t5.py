@@ -18,7 +18,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["Attention", "Block", "Cache", "Memory", "RelativeBias", "Shape", "Stack"]
+__all__ = [
+    "Attention",
+    "Block",
+    "Cache",
+    "FeedForward",
+    "Memory",
+    "RMSNorm",
+    "RelativeBias",
+    "Shape",
+    "Stack",
+]
 
 
 class Shape(NamedTuple):

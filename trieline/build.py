@@ -1,0 +1,197 @@
+"""From a corpus to an index folder: encode the items, give them docids, train, save.
+
+The corpus is streamed several times and never held as a whole: once for its vectors, once for
+pseudo queries, once into the catalog.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from trieline.catalog import Catalog
+from trieline.config import Recipe, apply, load_recipe, to_mapping
+from trieline.data import Dataset, MemoryDataset, open_dataset
+from trieline.encode import Encoder, open_encoder
+from trieline.errors import DataError
+from trieline.ids import Docids, codebooks_of, open_docids
+from trieline.ids.collisions import resolve
+from trieline.index import Trie
+from trieline.lessons import Lessons, prepare_lessons
+from trieline.model import Speller, build_speller
+from trieline.store import draft
+from trieline.train import Report, train
+from trieline.types import Codes, Floats, Item
+from trieline.watch import Watch, silent
+
+__all__ = ["build_index", "write_index"]
+
+_BLOCK = 65_536  # items encoded at a time
+
+
+class _Corpus(NamedTuple):
+    ids: list[str]
+    vectors: Floats  # [N, D]
+    modalities: list[str]
+
+
+def build_index(
+    corpus: str | Path | Dataset | Iterable[Item],
+    recipe: str | Path | Recipe,
+    path: Path,
+    *,
+    settings: Sequence[str] = (),
+    cache: Path | None = None,
+    device: str = "cpu",
+    watch: Watch = silent,
+) -> Report:
+    """Build an index at ``path``. With a ``cache``, an interrupted build goes on where it was."""
+    recipe = _recipe(recipe, settings)
+    dataset = _dataset(corpus)
+    encoder = open_encoder(recipe.encode, cache, device=device)
+    items = _encode(dataset, encoder, watch)
+    docids, codes = _give_docids(items, recipe, watch)
+    trie = Trie.build(codes, docids_sizes(docids, recipe))
+    speller = build_speller(
+        recipe.model, trie.sizes, encoder.dim, codebooks_of(docids), seed=recipe.train.seed
+    )
+    numbers = {name: number for number, name in enumerate(items.ids)}
+    lessons = prepare_lessons(dataset, numbers, codes, trie, recipe, encoder, docids, watch)
+    folder = None if cache is None else cache / "trainings" / _key(recipe, encoder, docids, lessons)
+    report = train(
+        speller,
+        lessons.questions,
+        lessons.pairs,
+        codes,
+        recipe.train,
+        item_vectors=items.vectors if recipe.model.query == "embedding" else None,
+        trie=trie,
+        validate=lessons.exam,
+        folder=folder,
+        key=lessons.digest,
+        pairs_per_query=recipe.train.pairs_per_query,
+        device=device,
+        watch=watch,
+    )
+    write_index(
+        path,
+        recipe=recipe,
+        docids=docids,
+        encoder=encoder,
+        speller=speller,
+        items=dataset.items(),
+        codes=codes,
+        notes={"dataset": dataset.name, "training": _plain(report)},
+        watch=watch,
+    )
+    if folder is not None:  # the index has the weights now
+        with suppress(OSError):
+            shutil.rmtree(folder)
+    return report
+
+
+def write_index(
+    path: Path,
+    *,
+    recipe: Recipe,
+    docids: Docids,
+    encoder: Encoder,
+    speller: Speller,
+    items: Iterable[Item],
+    codes: Codes,
+    notes: dict[str, Any],
+    watch: Watch = silent,
+) -> None:
+    """Save all parts of an index at once: afterwards the folder holds all of it, or what it held.
+
+    ``codes.owner`` counts the items from 0.
+    """
+    fingerprints = {
+        "encoder": encoder.fingerprint,
+        "docids": docids.fingerprint,
+        "model": speller.fingerprint(),
+    }
+    with draft(path, recipe=to_mapping(recipe)) as drafted:
+        drafted.fingerprints.update(fingerprints)
+        drafted.notes.update(notes)
+        weights = {name: t.detach().cpu().numpy() for name, t in speller.state_dict().items()}
+        drafted.save_arrays("model.safetensors", weights)
+        drafted.save_arrays("docids.safetensors", docids.arrays())
+        file = drafted.folder / "catalog.sqlite"
+        with Catalog.create(file, speller.sizes, fingerprints) as catalog:
+            catalog.add(_counted(items, watch), codes)
+            revision, saved = catalog.state()
+        drafted.save_derived("trie", revision, Trie.build(saved, speller.sizes).arrays())
+
+
+def docids_sizes(docids: Docids, recipe: Recipe) -> tuple[int, ...]:
+    """Codes per level, the disambiguation level included."""
+    extra = (recipe.ids.extra,) if recipe.ids.collisions == "extra" else ()
+    return (*docids.sizes, *extra)
+
+
+def _recipe(recipe: str | Path | Recipe, settings: Sequence[str]) -> Recipe:
+    if isinstance(recipe, Recipe):
+        return apply(recipe, settings) if settings else recipe
+    return load_recipe(recipe, settings)
+
+
+def _dataset(corpus: str | Path | Dataset | Iterable[Item]) -> Dataset:
+    if isinstance(corpus, str | Path):
+        return open_dataset(corpus)
+    if isinstance(corpus, Dataset):
+        return corpus
+    return MemoryDataset(corpus)
+
+
+def _encode(dataset: Dataset, encoder: Encoder, watch: Watch) -> _Corpus:
+    ids: list[str] = []
+    modalities: list[str] = []
+    blocks: list[Floats] = []
+    source = dataset.items()
+    while block := list(islice(source, _BLOCK)):
+        ids += [item.id for item in block]
+        modalities += [item.modality for item in block]
+        blocks.append(encoder.encode(block, watch))
+    if not ids:
+        raise DataError(f"{dataset.name}: the corpus is empty. Give at least one item.")
+    return _Corpus(ids, np.concatenate(blocks), modalities)
+
+
+def _give_docids(items: _Corpus, recipe: Recipe, watch: Watch) -> tuple[Docids, Codes]:
+    settings = recipe.ids
+    kinds = tuple(sorted(set(items.modalities))) if settings.modality else ()
+    labels = items.modalities if settings.modality else None
+    docids = open_docids(settings, recipe.train.seed, kinds)
+    docids.fit(items.vectors, labels=labels, watch=watch)
+    assigned = docids.assign(items.vectors, labels=labels)
+    codes = resolve(assigned, settings, vectors=items.vectors, docids=docids, taken=None)
+    return docids, codes
+
+
+def _key(recipe: Recipe, encoder: Encoder, docids: Docids, lessons: Lessons) -> str:
+    facts = [to_mapping(recipe), encoder.fingerprint, docids.fingerprint, lessons.digest]
+    return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:16]
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in report._asdict().items()
+        if isinstance(value, int | float | str | bool | None)
+    }
+
+
+def _counted(items: Iterable[Item], watch: Watch) -> Iterator[Item]:
+    with watch("saving items", None) as task:
+        for item in items:
+            yield item
+            task.advance()

@@ -1,0 +1,361 @@
+"""The command line: one function a command, thin over ``Retriever``. Heavy imports are inside."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trieline import __version__
+from trieline.errors import TrielineError
+
+if TYPE_CHECKING:
+    from trieline.retriever import Retriever
+    from trieline.types import Hit, Query
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="trieline",
+    help="Generative retrieval: a model spells out the docids of the answers.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+Index = Annotated[Path, typer.Argument(help="An index folder, e.g. my.tl.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Cache = Annotated[
+    Path | None,
+    typer.Option(help="Where embeddings are kept. Default: TRIELINE_CACHE or ~/.cache/trieline."),
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 ...")]
+Beam = Annotated[int | None, typer.Option(help="Beam width. Default: the recipe's.", min=1)]
+K = Annotated[int, typer.Option("-k", help="How many items.", min=1)]
+
+
+def main() -> None:
+    """Run the command line; a foreseen error is one line on stderr and exit status 1."""
+    try:
+        app(standalone_mode=True)
+    except TrielineError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted: the same command goes on where this one stopped.\n")
+        raise SystemExit(130) from None
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"trieline {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def build(
+    corpus: Annotated[str, typer.Argument(help="BEIR folder, .jsonl/.tsv/.parquet, irds:NAME ...")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Index folder to write, e.g. my.tl.")],
+    recipe: Annotated[str, typer.Option(help="A shipped recipe or a .toml file.")] = "genius",
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a setting: --set decode.beam=100")
+    ] = None,
+    cache: Cache = None,
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Build an index from a corpus: encode, give docids, train, save.
+
+    Example: `trieline build my-corpus/ -o my.tl --recipe genius --set train.epochs=20`
+    """
+    from trieline import show
+    from trieline.retriever import Retriever
+
+    with Retriever.build(
+        corpus,
+        recipe,
+        path=out,
+        settings=change or (),
+        cache=_cache(cache),
+        device=device,
+        watch=show.bars,
+    ) as retriever:
+        notes = retriever.folder.manifest.notes
+        if json:
+            show.as_json({"index": str(out), "items": len(retriever), **notes})
+            return
+        show.line(f"{out}: {len(retriever):,} items.")
+        show.line(f"Ask it: trieline search {out} 'your question'")
+
+
+@app.command()
+def search(
+    index: Index,
+    queries: Annotated[list[str] | None, typer.Argument(help="One or more queries.")] = None,
+    k: K = 10,
+    beam: Beam = None,
+    only: Annotated[
+        Path | None, typer.Option(help="A file of item ids, one a line: only these can be found.")
+    ] = None,
+    trace: Annotated[bool, typer.Option(help="Show the path of each docid.")] = False,
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Ask an index. Queries come from the command line, or one a line from stdin.
+
+    Example: `trieline search my.tl 'open a zip file' -k 5`
+    """
+    from trieline import show
+
+    asked = queries or [line for line in sys.stdin.read().splitlines() if line.strip()]
+    with _open(index, device) as retriever:
+        allowed = None if only is None else only.read_text("utf-8").split()
+        answers = retriever.search(asked, k, beam=beam, filter=allowed, trace=trace)
+    if json:
+        show.as_json([_answer(q, hits) for q, hits in zip(asked, answers, strict=True)])
+        return
+    for query, hits in zip(asked, answers, strict=True):
+        show.answers(query, hits)
+        for hit in hits if trace else ():
+            path = "  ".join(f"{step.code} ({step.score:.2f}, #{step.rank})" for step in hit.trace)
+            show.line(f"  {hit.rank:>3}: {path}")
+
+
+@app.command(name="eval")
+def evaluate(
+    index: Index,
+    dataset: Annotated[str, typer.Argument(help="A dataset with queries and judgements.")],
+    split: Annotated[str, typer.Option(help="Which judgements.")] = "test",
+    k: K = 100,
+    beam: Beam = None,
+    measure: Annotated[
+        list[str] | None, typer.Option(help="e.g. nDCG@10; may be given several times.")
+    ] = None,
+    run: Annotated[Path | None, typer.Option(help="Write a TREC run here (.gz works).")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="A TREC run to compare with, query by query.")
+    ] = None,
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Measure an index on judged queries.
+
+    Example: `trieline eval my.tl my-corpus/ --split test --run my.run --against bm25.run`
+    """
+    from trieline import show
+    from trieline.data import open_dataset, read_run, write_run
+    from trieline.evaluate import MEASURES, compare, score
+    from trieline.evaluate.table import comparison_table, score_table
+
+    judged = open_dataset(dataset)
+    measures = tuple(measure or MEASURES)
+    with _open(index, device) as retriever:
+        answers = retriever.run(judged.queries(split), k, beam=beam, watch=show.bars)
+    if run is not None:
+        write_run(run, answers)
+    qrels = list(judged.qrels(split))
+    systems = {index.name: score(answers, qrels, measures)}
+    compared = []
+    if against is not None:
+        systems[against.name] = score(read_run(against), qrels, measures)
+        compared = compare(systems[index.name], systems[against.name])
+    if json:
+        means = {name: scores.means for name, scores in systems.items()}
+        pairs = [comparison._asdict() for comparison in compared]
+        show.as_json({"split": split, "queries": len(answers), "means": means, "compared": pairs})
+        return
+    show.table(score_table(systems, title=f"{judged.name}, {split}: {len(answers)} queries"))
+    if compared:
+        title = f"a = {index.name}, b = {against.name if against else ''}, paired"
+        show.table(comparison_table(compared, title))
+
+
+@app.command()
+def explain(
+    index: Index,
+    query: Annotated[str, typer.Argument(help="The query.")],
+    item: Annotated[str, typer.Argument(help="An item id.")],
+    beam: Beam = None,
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Say why an item is, or is not, among the answers to a query.
+
+    Example: `trieline explain my.tl 'open a zip file' zipfile.ZipFile.open`
+    """
+    from trieline import show
+
+    with _open(index, device) as retriever:
+        story = retriever.explain(query, item, beam=beam)
+    if json:
+        show.as_json(story.to_json())
+        return
+    show.line(story.text())
+
+
+@app.command()
+def add(
+    index: Index,
+    items: Annotated[str, typer.Argument(help="A file or folder of items, as for build.")],
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Add items to an index; they can be found at once, without training.
+
+    Example: `trieline add my.tl new-items.jsonl`
+    """
+    from trieline import show
+    from trieline.data import open_dataset
+
+    with _open(index, device) as retriever:
+        count = retriever.add(open_dataset(items).items(), watch=show.bars)
+        total = len(retriever)
+    _changed(json, "added", count, total, index)
+
+
+@app.command()
+def remove(
+    index: Index,
+    ids: Annotated[list[str], typer.Argument(help="Item ids; - reads them from stdin.")],
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Remove items from an index; they cannot be found any more at once.
+
+    Example: `trieline remove my.tl doc17 doc18`
+    """
+    wanted = sys.stdin.read().split() if ids == ["-"] else ids
+    with _open(index, device) as retriever:
+        count = retriever.remove(wanted)
+        total = len(retriever)
+    _changed(json, "removed", count, total, index)
+
+
+def _changed(json: bool, what: str, count: int, total: int, index: Path) -> None:
+    from trieline import show
+
+    if json:
+        show.as_json({what: count, "items": total})
+        return
+    show.line(f"{what} {count:,}; {index} now holds {total:,} items.")
+
+
+@app.command()
+def stats(index: Index, json: Json = False) -> None:
+    """Show how the docids are spread and how large the index is.
+
+    Example: `trieline stats my.tl`
+    """
+    from trieline import show
+    from trieline.checkup import index_facts
+
+    shown = index_facts(index)
+    if json:
+        show.as_json(shown.to_json())
+        return
+    for table in shown.tables():
+        show.table(table)
+
+
+@app.command()
+def verify(
+    index: Index,
+    repair: Annotated[
+        bool, typer.Option(help="Make derived files again from the catalog.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Read every byte of an index and report what is wrong with it.
+
+    Example: `trieline verify my.tl --repair`
+    """
+    from trieline import show
+    from trieline.checkup import verify_index
+
+    problems, repaired = verify_index(index, repair=repair)
+    if json:
+        show.as_json({"problems": problems, "repaired": repaired})
+    else:
+        for problem in problems:
+            show.line(f"problem: {problem}")
+        for name in repaired:
+            show.line(f"made again: {name}")
+        if not problems:
+            show.line(f"{index}: everything is as it was written.")
+    if len(problems) > len(repaired):
+        raise typer.Exit(1)
+
+
+@app.command()
+def recipes(json: Json = False) -> None:
+    """List the recipes that ship with trieline, and where settings are explained.
+
+    Example: `trieline recipes`
+    """
+    from trieline import show
+    from trieline.config import load_recipe, recipe_names, to_mapping
+
+    known = {name: load_recipe(name) for name in recipe_names()}
+    if json:
+        show.as_json({name: to_mapping(recipe) for name, recipe in known.items()})
+        return
+    for name, recipe in known.items():
+        show.line(f"{name:12} {recipe.about}")
+    show.line("\nAll settings of one: trieline recipes --json. Change them: build --set a.b=value.")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Index to write.")] = Path("demo.tl"),
+    cache: Cache = None,
+    json: Json = False,
+) -> None:
+    """Build and try a real index of Python's own documentation: search Python by what it does.
+
+    Example: `trieline demo`
+    """
+    from trieline.demo import run_demo
+
+    run_demo(out, cache=_cache(cache), json=json)
+
+
+def _cache(given: Path | None) -> Path:
+    from trieline.config import cache_folder
+
+    return cache_folder() if given is None else given
+
+
+def _open(index: Path, device: str) -> Retriever:
+    from trieline.retriever import Retriever
+
+    return Retriever.load(index, device=device)
+
+
+def _answer(query: str | Query, hits: list[Hit]) -> dict[str, Any]:
+    return {"query": query, "hits": [_plain(hit) for hit in hits]}
+
+
+def _plain(hit: Hit) -> dict[str, Any]:
+    plain = hit._asdict()
+    plain["trace"] = [step._asdict() for step in hit.trace]
+    return plain
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8") as file:
+        for text in file:
+            if text.strip():
+                yield text.strip()

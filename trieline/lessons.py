@@ -1,0 +1,163 @@
+"""What a model is taught on a corpus: its questions, their answers, and an exam.
+
+Real training queries where the dataset has any; titles and crops of the items as pseudo queries
+beside them. The exam is the dev split; a share of train where there is none; pseudo queries that
+are kept out of training where there are no real ones at all. Test queries are never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+import numpy as np
+
+from trieline.config import Recipe
+from trieline.data import Dataset, hold_out
+from trieline.encode import Encoder
+from trieline.ids import Docids, codebooks_of
+from trieline.index import Trie
+from trieline.decode import Geometric
+from trieline.model.questions import HistoryQuestions, Questions, TextQuestions, VectorQuestions
+from trieline.train import Pairs, Validation, join, match, pseudo_queries, source_of
+from trieline.types import Codes, Floats, Qrel, Query
+from trieline.watch import Watch
+
+__all__ = ["Lessons", "prepare_lessons"]
+
+_LEAST = 20  # real queries from which a share is worth holding out
+
+
+class Lessons(NamedTuple):
+    """Everything that training needs beside the model."""
+
+    questions: Questions
+    pairs: Pairs
+    exam: Validation | None
+    digest: str  # changes with any question
+
+
+class _Asked(NamedTuple):
+    """Queries of every kind, before they are turned into tensors."""
+
+    real: list[Query]
+    real_qrels: list[Qrel]
+    pseudo: list[Query]
+    exam: list[Query]
+    exam_qrels: list[Qrel]
+
+
+def prepare_lessons(
+    dataset: Dataset,
+    numbers: Mapping[str, int],
+    codes: Codes,
+    trie: Trie,
+    recipe: Recipe,
+    encoder: Encoder,
+    docids: Docids,
+    watch: Watch,
+) -> Lessons:
+    """``numbers`` maps item ids to item numbers, ``codes`` are their docids."""
+    asked = _gather(dataset, recipe)
+    everything = [*asked.real, *asked.pseudo, *asked.exam]
+    questions, vectors = _questions(everything, numbers, codes, recipe, encoder, watch)
+    rows = {query.id: row for row, query in enumerate(asked.real)}
+    real = match(asked.real_qrels, rows, numbers).pairs
+    pairs = join(real, _own(asked.pseudo, numbers), offset=len(asked.real))
+    exam = None
+    if asked.exam:
+        offset = len(asked.real) + len(asked.pseudo)
+        omega = recipe.decode.omega
+        exam = Validation(
+            questions,
+            asked.exam_qrels,
+            {query.id: offset + row for row, query in enumerate(asked.exam)},
+            numbers,
+            trie,
+            recipe.decode,
+            measure=recipe.train.measure,
+            most=recipe.train.validation_queries,
+            seed=recipe.train.seed,
+            guides=[Geometric(codebooks_of(docids), omega)] if omega else (),
+            vectors=vectors if omega else None,
+        )
+    return Lessons(questions, pairs, exam, _digest(everything))
+
+
+def _gather(dataset: Dataset, recipe: Recipe) -> _Asked:
+    settings = recipe.train
+    if "train" in dataset.splits() and "dev" not in dataset.splits():
+        if sum(1 for _ in dataset.queries("train")) >= _LEAST:
+            dataset = hold_out(dataset, seed=settings.seed)
+    pseudo: list[Query] = []
+    if recipe.model.query != "history":
+        made = pseudo_queries(
+            dataset.items(), titles=settings.titles, crops=settings.crops, seed=settings.seed
+        )
+        pseudo = [query for query in made if query.text.strip()]
+    real, real_qrels = _split(dataset, "train")
+    exam, exam_qrels = _split(dataset, "dev")
+    if not real and not exam:
+        pseudo, exam = _cut_exam(pseudo, settings.validation_queries, settings.seed)
+        exam_qrels = [Qrel(query.id, source_of(query.id), 1) for query in exam]
+    return _Asked(real, real_qrels, pseudo, exam, exam_qrels)
+
+
+def _split(dataset: Dataset, split: str) -> tuple[list[Query], list[Qrel]]:
+    if split not in dataset.splits():
+        return [], []
+    return list(dataset.queries(split)), list(dataset.qrels(split))
+
+
+def _cut_exam(pseudo: list[Query], most: int, seed: int) -> tuple[list[Query], list[Query]]:
+    """Some crops for the exam, at most a tenth of all pseudo queries; the rest for training."""
+    crops = [row for row, query in enumerate(pseudo) if "#crop" in query.id]
+    count = min(most, len(pseudo) // 10, len(crops))
+    if count < 1:
+        return pseudo, []
+    chosen = set(np.random.default_rng(seed).choice(crops, count, replace=False).tolist())
+    kept = [query for row, query in enumerate(pseudo) if row not in chosen]
+    return kept, [pseudo[row] for row in sorted(chosen)]
+
+
+def _own(pseudo: Sequence[Query], numbers: Mapping[str, int]) -> Pairs:
+    """Pseudo queries are answered by the item that they were made from."""
+    items = np.array([numbers[source_of(query.id)] for query in pseudo], np.int64)
+    return Pairs(np.arange(len(pseudo)), items, np.ones(len(pseudo), np.bool_))
+
+
+def _questions(
+    queries: Sequence[Query],
+    numbers: Mapping[str, int],
+    codes: Codes,
+    recipe: Recipe,
+    encoder: Encoder,
+    watch: Watch,
+) -> tuple[Questions, Floats | None]:
+    model = recipe.model
+    vectors = None
+    if model.query == "embedding" or recipe.decode.omega:
+        vectors = encoder.encode(queries, watch)
+    match model.query:
+        case "embedding":
+            assert vectors is not None
+            return VectorQuestions(vectors), vectors
+        case "tokens":
+            return TextQuestions.of(queries, model), vectors
+        case "history":
+            histories = [
+                np.array([numbers[i] for i in query.history if i in numbers], np.int64)
+                for query in queries
+            ]
+            first = np.unique(codes.owner, return_index=True)[1]  # one docid an item
+            return HistoryQuestions(histories, codes.codes[first], model.max_history), vectors
+
+
+def _digest(queries: Sequence[Query]) -> str:
+    digest = sha256()
+    for query in queries:
+        digest.update(repr((query.id, query.text, query.image, query.history)).encode())
+        if query.embedding is not None:
+            digest.update(np.ascontiguousarray(query.embedding).tobytes())
+    return digest.hexdigest()

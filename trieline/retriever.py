@@ -1,0 +1,405 @@
+"""The object that users hold: a corpus that can be asked.
+
+    retriever = Retriever.build("my-corpus/", "genius", path="my.tl")
+    retriever = Retriever.load("my.tl")
+    retriever.search("how do I parse dates", k=5)
+
+Changes (``add``, ``remove``) go to the catalog first, which is durable, and then to the trie in
+memory; a search that runs meanwhile sees the state from before or after, never a mixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trieline.build import build_index, write_index
+from trieline.catalog import Catalog
+from trieline.config import Recipe, from_mapping
+from trieline.data import Dataset
+from trieline.decode import Expansion, Found, Geometric, beam_search
+from trieline.diagnose import Explanation, Survival, SurvivalCounter, explain, survival
+from trieline.encode import Encoder, open_encoder
+from trieline.errors import DataError, IndexFolderError, IndexMismatch, SettingsError
+from trieline.ids import Docids, Stats, codebooks_of, load_docids, stats
+from trieline.ids.collisions import resolve
+from trieline.index import Trie
+from trieline.model import Asked, Speller, load_speller
+from trieline.model.questions import HistoryQuestions, TextQuestions, VectorQuestions
+from trieline.store import IndexFolder, open_folder
+from trieline.types import Codes, Floats, Hit, Item, Qrel, Query
+from trieline.watch import Watch, silent
+
+__all__ = ["Retriever"]
+
+Questions = str | Query | Sequence[str | Query]
+Filter = Collection[str] | NDArray[np.bool_]
+Observer = Callable[[Expansion], None]
+
+
+class Retriever:
+    """An index, opened."""
+
+    def __init__(
+        self,
+        folder: IndexFolder,
+        recipe: Recipe,
+        catalog: Catalog,
+        docids: Docids,
+        speller: Speller,
+        encoder: Encoder,
+        trie: Trie,
+    ) -> None:
+        self.folder, self.recipe, self.catalog = folder, recipe, catalog
+        self.docids, self.speller, self.encoder, self.trie = docids, speller, encoder, trie
+
+    # --- making and opening -------------------------------------------------------------------
+
+    @classmethod
+    def build(
+        cls,
+        corpus: str | Path | Dataset | Iterable[Item],
+        recipe: str | Path | Recipe = "genius",
+        *,
+        path: str | Path,
+        settings: Sequence[str] = (),
+        cache: str | Path | None = None,
+        device: str = "cpu",
+        watch: Watch = silent,
+    ) -> Retriever:
+        """Encode a corpus, give it docids, train a model to spell them, save it all at ``path``.
+
+        ``settings`` are changes to the recipe ("decode.beam=100"). A build that was interrupted
+        goes on where it stopped when it is started again with the same ``cache``.
+        """
+        build_index(
+            corpus,
+            recipe,
+            Path(path),
+            settings=settings,
+            cache=None if cache is None else Path(cache),
+            device=device,
+            watch=watch,
+        )
+        return cls.load(path, cache=cache, device=device)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, *, cache: str | Path | None = None, device: str = "cpu"
+    ) -> Retriever:
+        """Open a saved index. Parts that do not belong together are refused."""
+        folder = open_folder(path)
+        recipe = from_mapping(folder.manifest.recipe, str(path))
+        catalog = Catalog.open(folder.file("catalog.sqlite"))
+        docids = load_docids(recipe.ids, folder.arrays("docids.safetensors"))
+        encoder = open_encoder(recipe.encode, None if cache is None else Path(cache))
+        speller = load_speller(
+            recipe.model,
+            catalog.sizes,
+            folder.arrays("model.safetensors"),
+            encoder.dim,
+        )
+        found = {"encoder": encoder.fingerprint, "docids": docids.fingerprint}
+        for name, fingerprint in found.items():
+            _must_match(folder, name, folder.manifest.fingerprints.get(name), fingerprint)
+            _must_match(folder, name, catalog.fingerprints.get(name), fingerprint)
+        trie = _open_trie(folder, catalog)
+        return cls(folder, recipe, catalog, docids, speller.to(device), encoder, trie)
+
+    def save(self, path: str | Path) -> None:
+        """Write the index, as it is now, to another place."""
+        write_index(
+            Path(path),
+            recipe=self.recipe,
+            docids=self.docids,
+            encoder=self.encoder,
+            speller=self.speller,
+            items=self.catalog.items(),
+            codes=self._rows_by_position(),
+            notes=dict(self.folder.manifest.notes),
+        )
+
+    def close(self) -> None:
+        """Let go of the catalog."""
+        self.catalog.close()
+
+    def __enter__(self) -> Retriever:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self.catalog)
+
+    # --- asking -------------------------------------------------------------------------------
+
+    def search(
+        self,
+        queries: Questions,
+        k: int = 10,
+        *,
+        beam: int | None = None,
+        filter: Filter | None = None,
+        trace: bool = False,
+        watch: Watch = silent,
+    ) -> list[list[Hit]]:
+        """The best ``k`` items of every query, best first; one list of hits a query.
+
+        ``filter`` leaves only some items findable: their ids, or a boolean array over item
+        numbers. Text that is longer than the encoder reads is cut.
+        """
+        asked = as_queries(queries)
+        trie = self.trie if filter is None else self.trie.restrict(self._allowed(filter))
+        answers: list[list[Hit]] = []
+        with watch("searching", len(asked)) as task:
+            for low in range(0, len(asked), self.recipe.decode.batch):
+                batch = asked[low : low + self.recipe.decode.batch]
+                found = self._spell(batch, trie, k, beam, trace=trace)
+                answers += [self._hits(answer, trie) for answer in found]
+                task.advance(len(batch))
+        return answers
+
+    def run(
+        self,
+        queries: Iterable[Query],
+        k: int = 100,
+        *,
+        beam: int | None = None,
+        watch: Watch = silent,
+    ) -> dict[str, list[Hit]]:
+        """Query id -> hits, as evaluation and run files want them."""
+        asked = list(queries)
+        answers = self.search(asked, k, beam=beam, watch=watch)
+        return {query.id: hits for query, hits in zip(asked, answers, strict=True)}
+
+    def explain(self, query: str | Query, item_id: str, *, beam: int | None = None) -> Explanation:
+        """Why an item is or is not among the answers: where its prefixes left the beam."""
+        asked = as_queries(query)
+        number = int(self.catalog.numbers([item_id])[0])
+        item = self.catalog.get([number])[0]
+        width = beam or self.recipe.decode.beam
+
+        def search(observe: Observer) -> int | None:
+            (found,) = self._spell(asked, self.trie, width, width, observe=observe)
+            at = np.flatnonzero(found.items == number)
+            return int(at[0]) + 1 if len(at) else None
+
+        return explain(
+            search,
+            self.trie,
+            self.catalog.docids(number),
+            query=asked[0].text or asked[0].id,
+            item_id=item_id,
+            title=item.title,
+            beam=width,
+        )
+
+    def survival(
+        self,
+        queries: Sequence[Query],
+        qrels: Iterable[Qrel],
+        *,
+        beam: int | None = None,
+        watch: Watch = silent,
+    ) -> Survival:
+        """The share of queries whose answer's prefix is still in the beam after each level."""
+        width = beam or self.recipe.decode.beam
+        wanted: dict[str, list[NDArray[np.uint16]]] = {query.id: [] for query in queries}
+        for qrel in qrels:
+            number = self.catalog.find(qrel.item_id) if qrel.query_id in wanted else None
+            if number is not None and qrel.relevance > 0:
+                wanted[qrel.query_id].append(self.catalog.docids(number))
+        asked = [query for query in queries if wanted[query.id]]
+        counters: list[SurvivalCounter] = []
+        with watch("following prefixes", len(asked)) as task:
+            for low in range(0, len(asked), self.recipe.decode.batch):
+                batch = asked[low : low + self.recipe.decode.batch]
+                targets = [np.concatenate(wanted[query.id]) for query in batch]
+                counters.append(SurvivalCounter(self.trie, targets))
+                self._spell(batch, self.trie, 1, width, observe=counters[-1].observe)
+                task.advance(len(batch))
+        return survival(counters)
+
+    # --- changing -----------------------------------------------------------------------------
+
+    def add(self, items: Iterable[Item], *, watch: Watch = silent) -> int:
+        """Make new items findable at once, without training. Gives back how many."""
+        new = list(items)
+        if not new:
+            return 0
+        vectors = self.encoder.encode(new, watch)
+        labels = [item.modality for item in new] if self.recipe.ids.modality else None
+        assigned = self.docids.assign(vectors, labels=labels)
+        codes = resolve(
+            assigned,
+            self.recipe.ids,
+            vectors=vectors,
+            docids=self.docids,
+            taken=self.catalog.codes(),
+        )
+        with self.folder.writing() as writer:
+            numbers = self.catalog.add(new, codes)
+            self.trie = self.trie.insert(Codes(codes.codes, numbers[codes.owner]))
+            writer.replace_derived("trie", self.catalog.revision, self.trie.arrays())
+        return len(new)
+
+    def remove(self, ids: Iterable[str]) -> int:
+        """Make items unfindable at once. Gives back how many."""
+        with self.folder.writing() as writer:
+            numbers = self.catalog.remove(list(ids))
+            self.trie = self.trie.remove(numbers)
+            writer.replace_derived("trie", self.catalog.revision, self.trie.arrays())
+        return len(numbers)
+
+    # --- looking inside -----------------------------------------------------------------------
+
+    def stats(self) -> Stats:
+        """How the docids are spread: use, entropy, collisions."""
+        return stats(self.catalog.codes(), self.catalog.sizes)
+
+    def bytes_per_item(self) -> dict[str, float]:
+        """Bytes an item takes: docids alone, the trie in memory, the catalog with its texts."""
+        count = max(len(self), 1)
+        sizes = self.folder.sizes()
+        catalog = sum(size for name, size in sizes.items() if name.startswith("catalog.sqlite"))
+        return {
+            "docids": self.trie.codes.nbytes / count,
+            "trie": self.trie.nbytes / count,
+            "catalog": catalog / count,
+        }
+
+    # --- how ----------------------------------------------------------------------------------
+
+    def _spell(
+        self,
+        queries: Sequence[Query],
+        trie: Trie,
+        k: int,
+        beam: int | None,
+        *,
+        trace: bool = False,
+        observe: Observer | None = None,
+    ) -> list[Found]:
+        decode = self.recipe.decode
+        asked, vectors = self._ask(queries)
+        guides = [Geometric(codebooks_of(self.docids), decode.omega)] if decode.omega else []
+        return beam_search(
+            self.speller,
+            asked.to(self.speller.device),
+            trie,
+            beam=beam or decode.beam,
+            k=k,
+            normalise=decode.normalise,
+            guides=guides,
+            vectors=vectors,
+            trace=trace,
+            observe=observe,
+        )
+
+    def _ask(self, queries: Sequence[Query]) -> tuple[Asked, Floats | None]:
+        """The queries as the model reads them, and as vectors where a guide compares with them."""
+        model, rows = self.recipe.model, np.arange(len(queries))
+        vectors = None
+        if model.query == "embedding" or self.recipe.decode.omega:
+            vectors = self.encoder.encode(queries)
+        match model.query:
+            case "embedding":
+                assert vectors is not None
+                return VectorQuestions(vectors).batch(rows), vectors
+            case "tokens":
+                questions = TextQuestions.of(queries, model)
+                return questions.batch(rows), vectors
+            case "history":
+                return self._histories(queries).batch(rows), vectors
+
+    def _histories(self, queries: Sequence[Query]) -> HistoryQuestions:
+        """Histories as docids. Items that are no longer there are passed over."""
+        wanted = sorted({item for query in queries for item in query.history})
+        known = [(item, self.catalog.find(item)) for item in wanted]
+        held = [(item, number) for item, number in known if number is not None]
+        place = {item: row for row, (item, _) in enumerate(held)}
+        rows = [self.catalog.docids(number)[0] for _, number in held]
+        histories = [
+            np.array([place[i] for i in query.history if i in place], np.int64) for query in queries
+        ]
+        for query, history in zip(queries, histories, strict=True):
+            if not len(history):
+                raise DataError(
+                    f"query '{query.id}': none of its {len(query.history)} past items is in the "
+                    "index. Give at least one known item id in Query.history."
+                )
+        codes = np.array(rows, np.uint16).reshape(len(rows), self.trie.depth)
+        return HistoryQuestions(histories, codes, self.recipe.model.max_history)
+
+    def _hits(self, found: Found, trie: Trie) -> list[Hit]:
+        items = self.catalog.found(found.items)  # one may have been removed meanwhile
+        traces = found.traces or ((),) * len(found.items)
+        hits: list[Hit] = []
+        told = zip(found.items, found.scores, found.leaves, traces, strict=True)
+        for number, score, leaf, path in told:
+            item = items.get(int(number))
+            if item is not None:
+                docid = trie.docid(int(leaf))
+                hits.append(Hit(item.id, float(score), docid, len(hits) + 1, item.title, path))
+        return hits
+
+    def _allowed(self, filter: Filter) -> NDArray[np.bool_]:
+        if isinstance(filter, np.ndarray):
+            if filter.dtype != np.bool_:
+                raise SettingsError(
+                    f"filter is an array of {filter.dtype}: expected booleans, one for each item "
+                    "number, or a collection of item ids."
+                )
+            return filter
+        if isinstance(filter, str):
+            raise SettingsError(f"filter = {filter!r}: expected a collection of item ids.")
+        numbers = self.catalog.numbers(list(filter))
+        allowed = np.zeros(int(self.trie.owner.max(initial=0)) + 1, np.bool_)
+        allowed[numbers] = True
+        return allowed
+
+    def _rows_by_position(self) -> Codes:
+        """All docids, owners counted from 0 in catalog order, as a new catalog wants them."""
+        codes, owner = self.catalog.codes()
+        _, position = np.unique(owner, return_inverse=True)
+        return Codes(codes, position.astype(np.uint32))
+
+
+def as_queries(queries: Questions) -> list[Query]:
+    """Texts become queries named by their place."""
+    if isinstance(queries, str | Query):
+        queries = [queries]
+    return [
+        query if isinstance(query, Query) else Query(id=str(place), text=query)
+        for place, query in enumerate(queries)
+    ]
+
+
+def _open_trie(folder: IndexFolder, catalog: Catalog) -> Trie:
+    """The stored trie if it tells the catalog's present state, else one made from the catalog."""
+    revision = catalog.revision
+    arrays = folder.derived("trie", revision)
+    if arrays is not None:
+        try:
+            return Trie.from_arrays(arrays, catalog.sizes)
+        except IndexFolderError:
+            pass  # damaged, and rebuildable: 'trieline verify' reports it
+    return Trie.build(catalog.state().codes, catalog.sizes)
+
+
+def _must_match(folder: IndexFolder, name: str, saved: str | None, found: str) -> None:
+    if saved != found:
+        raise IndexMismatch(
+            f"{folder.path}: the index was built with {name} {saved}, but {found} was found. "
+            f"Rebuild with 'trieline build', or bring back the {name} it was built with."
+        )

@@ -1,0 +1,93 @@
+"""What people see in a terminal: progress, answers, tables. Nothing here computes anything.
+
+Progress goes to stderr and results to stdout, so that ``--json`` output can be piped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table as RichTable
+
+from trieline.evaluate.table import Table, to_rich
+from trieline.types import Hit
+from trieline.watch import Task
+
+__all__ = ["answers", "as_json", "bars", "line", "note", "table"]
+
+_OUT = Console()
+_ERR = Console(stderr=True)
+
+
+class _Bar:
+    """A watch's task, drawn."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress, self._task = progress, task
+
+    def advance(self, n: int = 1, note: str = "") -> None:
+        self._progress.update(self._task, advance=n, **({"note": note} if note else {}))
+
+
+@contextmanager
+def bars(what: str, total: int | None) -> Iterator[Task]:
+    """The watch that draws a progress bar with the time left; a line at the end elsewhere."""
+    columns = (
+        TextColumn("{task.description:<26}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=_ERR, refresh_per_second=4) as progress:
+        yield _Bar(progress, progress.add_task(what, total=total, note=""))
+
+
+def line(text: str = "") -> None:
+    """A line of result."""
+    _OUT.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """A line about what is going on."""
+    _ERR.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def as_json(value: Any) -> None:
+    """A result for programs."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def table(shown: Table) -> None:
+    """A table of figures."""
+    _OUT.print(to_rich(shown))
+
+
+def answers(query: str, hits: Sequence[Hit], *, title: str = "") -> None:
+    """The hits of one query: rank, score, docid, item."""
+    shown = RichTable(title=title or f"“{query}”", title_justify="left", box=None, pad_edge=False)
+    for name, justify in (("", "right"), ("score", "right"), ("docid", "left"), ("item", "left")):
+        shown.add_column(name, justify=justify, no_wrap=name != "item")  # type: ignore[arg-type]
+    for hit in hits:
+        label = f"{hit.item_id}  {hit.title}" if hit.title not in ("", hit.item_id) else hit.item_id
+        docid = "-".join(map(str, hit.docid))
+        shown.add_row(f"{hit.rank}", f"{hit.score:.2f}", docid, label, style=None)
+    _OUT.print(shown, markup=False, highlight=False)
+    if not hits:
+        line("  nothing found")
