@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -21,13 +22,13 @@ from trieline.catalog import Catalog
 from trieline.config import Recipe, apply, load_recipe, to_mapping
 from trieline.data import Dataset, MemoryDataset, open_dataset
 from trieline.encode import Encoder, open_encoder
-from trieline.errors import DataError
-from trieline.ids import Docids, codebooks_of, open_docids
-from trieline.ids.collisions import resolve
+from trieline.errors import DataError, IndexFolderError
+from trieline.ids import Docids, codebooks_of, open_docids, resolve
 from trieline.index import Trie
 from trieline.lessons import Lessons, prepare_lessons
 from trieline.model import Speller, build_speller
 from trieline.store import draft
+from trieline.store.manifest import only_ours, read_manifest
 from trieline.train import Report, train
 from trieline.types import Codes, Floats, Item
 from trieline.watch import Watch, silent
@@ -54,12 +55,13 @@ def build_index(
     watch: Watch = silent,
 ) -> Report:
     """Build an index at ``path``. With a ``cache``, an interrupted build goes on where it was."""
+    _check_target(path)
     recipe = _recipe(recipe, settings)
     dataset = _dataset(corpus)
     encoder = open_encoder(recipe.encode, cache, device=device)
-    items = _encode(dataset, encoder, watch)
+    items = _encode(dataset, encoder, recipe, watch)
     docids, codes = _give_docids(items, recipe, watch)
-    trie = Trie.build(codes, docids_sizes(docids, recipe))
+    trie = Trie.build(codes, docids.sizes)
     speller = build_speller(
         recipe.model, trie.sizes, encoder.dim, codebooks_of(docids), seed=recipe.train.seed
     )
@@ -77,7 +79,6 @@ def build_index(
         validate=lessons.exam,
         folder=folder,
         key=lessons.digest,
-        pairs_per_query=recipe.train.pairs_per_query,
         device=device,
         watch=watch,
     )
@@ -121,7 +122,7 @@ def write_index(
     }
     with draft(path, recipe=to_mapping(recipe)) as drafted:
         drafted.fingerprints.update(fingerprints)
-        drafted.notes.update(notes)
+        drafted.notes.update({**notes, "dim": encoder.dim})
         weights = {name: t.detach().cpu().numpy() for name, t in speller.state_dict().items()}
         drafted.save_arrays("model.safetensors", weights)
         drafted.save_arrays("docids.safetensors", docids.arrays())
@@ -132,10 +133,16 @@ def write_index(
         drafted.save_derived("trie", revision, Trie.build(saved, speller.sizes).arrays())
 
 
-def docids_sizes(docids: Docids, recipe: Recipe) -> tuple[int, ...]:
-    """Codes per level, the disambiguation level included."""
-    extra = (recipe.ids.extra,) if recipe.ids.collisions == "extra" else ()
-    return (*docids.sizes, *extra)
+def _check_target(path: Path) -> None:
+    """What saving would refuse in the end is refused before the work."""
+    if not path.exists() or (path.is_dir() and only_ours(path)):
+        return
+    try:
+        read_manifest(path)
+    except IndexFolderError as error:
+        raise IndexFolderError(
+            f"{path} will not be overwritten. Give another path. ({error})"
+        ) from None
 
 
 def _recipe(recipe: str | Path | Recipe, settings: Sequence[str]) -> Recipe:
@@ -152,7 +159,7 @@ def _dataset(corpus: str | Path | Dataset | Iterable[Item]) -> Dataset:
     return MemoryDataset(corpus)
 
 
-def _encode(dataset: Dataset, encoder: Encoder, watch: Watch) -> _Corpus:
+def _encode(dataset: Dataset, encoder: Encoder, recipe: Recipe, watch: Watch) -> _Corpus:
     ids: list[str] = []
     modalities: list[str] = []
     blocks: list[Floats] = []
@@ -160,10 +167,23 @@ def _encode(dataset: Dataset, encoder: Encoder, watch: Watch) -> _Corpus:
     while block := list(islice(source, _BLOCK)):
         ids += [item.id for item in block]
         modalities += [item.modality for item in block]
-        blocks.append(encoder.encode(block, watch))
+        blocks.append(encoder.encode([_worded(item, recipe) for item in block], watch))
     if not ids:
         raise DataError(f"{dataset.name}: the corpus is empty. Give at least one item.")
+    if len(set(ids)) < len(ids):
+        twice = next(name for name, count in Counter(ids).items() if count > 1)
+        raise DataError(f"{dataset.name}: item '{twice}' is given twice; ids must be unique.")
     return _Corpus(ids, np.concatenate(blocks), modalities)
+
+
+def _worded(item: Item, recipe: Recipe) -> Item:
+    """Where histories are asked, an item that nobody described stands for its id.
+
+    Real interaction data have such items, and what surrounds them in histories can find them.
+    """
+    if recipe.model.query == "history" and not (item.text.strip() or item.title.strip()):
+        return item._replace(text=item.id)
+    return item
 
 
 def _give_docids(items: _Corpus, recipe: Recipe, watch: Watch) -> tuple[Docids, Codes]:
@@ -173,7 +193,7 @@ def _give_docids(items: _Corpus, recipe: Recipe, watch: Watch) -> tuple[Docids, 
     docids = open_docids(settings, recipe.train.seed, kinds)
     docids.fit(items.vectors, labels=labels, watch=watch)
     assigned = docids.assign(items.vectors, labels=labels)
-    codes = resolve(assigned, settings, vectors=items.vectors, docids=docids, taken=None)
+    codes = resolve(assigned, settings, vectors=items.vectors, docids=docids)
     return docids, codes
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,6 +40,8 @@ K = Annotated[int, typer.Option("-k", help="How many items.", min=1)]
 
 def main() -> None:
     """Run the command line; a foreseen error is one line on stderr and exit status 1."""
+    # Threads that wait by spinning bring a busy machine to a crawl. Before torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app(standalone_mode=True)
     except TrielineError as error:
@@ -352,10 +354,3 @@ def _plain(hit: Hit) -> dict[str, Any]:
     plain = hit._asdict()
     plain["trace"] = [step._asdict() for step in hit.trace]
     return plain
-
-
-def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8") as file:
-        for text in file:
-            if text.strip():
-                yield text.strip()

@@ -43,6 +43,7 @@ class EncodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     model: str = "minilm"  # "minilm" (offline, from its package), a local folder or a hub name
     max_tokens: int = 256
     batch: int = 32
+    precision: Literal["fp32", "bf16"] = "fp32"  # bf16: faster where the CPU has it in hardware
 
 
 class IdSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -94,7 +95,8 @@ class TrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """How the model learns to spell."""
 
     epochs: float = 30
-    max_steps: int = 0  # > 0 caps epochs
+    min_steps: int = 0  # for small corpora, whose epochs are short
+    max_steps: int = 0  # > 0 caps all of it
     batch: int = 256
     accumulate: int = 1
     lr: float = 1e-3

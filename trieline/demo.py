@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from trieline import show
 from trieline.config import load_recipe, to_mapping
 from trieline.data import Dataset, open_dataset
-from trieline.encode import Encoder
 from trieline.errors import IndexFolderError
 from trieline.evaluate import Scores, score
 from trieline.evaluate.baselines import Bm25, Dense
@@ -62,10 +61,7 @@ def run_demo(out: Path, *, cache: Path, json: bool) -> None:
                 "bytes an item": system.bytes_per_item,
                 "ms a query": _milliseconds(system, queries[:_TIMED]),
             }
-        answers = {
-            system.name: system.search(_questions(), 3)
-            for system in systems
-        }
+        answers = {system.name: system.search(_questions(), 3) for system in systems}
         if json:
             show.as_json(_plain(scores, costs, answers))
             return
@@ -172,7 +168,9 @@ def _plain(
     return {
         "scores": {name: {**own.means, **costs[name]} for name, own in scores.items()},
         "answers": {
-            question: {name: [hit.item_id for hit in found[place]] for name, found in answers.items()}
+            question: {
+                name: [hit.item_id for hit in found[place]] for name, found in answers.items()
+            }
             for place, question in enumerate(QUESTIONS)
         },
     }

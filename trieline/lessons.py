@@ -15,10 +15,10 @@ import numpy as np
 
 from trieline.config import Recipe
 from trieline.data import Dataset, hold_out
+from trieline.decode import Geometric
 from trieline.encode import Encoder
 from trieline.ids import Docids, codebooks_of
 from trieline.index import Trie
-from trieline.decode import Geometric
 from trieline.model.questions import HistoryQuestions, Questions, TextQuestions, VectorQuestions
 from trieline.train import Pairs, Validation, join, match, pseudo_queries, source_of
 from trieline.types import Codes, Floats, Qrel, Query
@@ -59,7 +59,7 @@ def prepare_lessons(
     watch: Watch,
 ) -> Lessons:
     """``numbers`` maps item ids to item numbers, ``codes`` are their docids."""
-    asked = _gather(dataset, recipe)
+    asked = _answerable(_gather(dataset, recipe), numbers, recipe)
     everything = [*asked.real, *asked.pseudo, *asked.exam]
     questions, vectors = _questions(everything, numbers, codes, recipe, encoder, watch)
     rows = {query.id: row for row, query in enumerate(asked.real)}
@@ -87,11 +87,13 @@ def prepare_lessons(
 
 def _gather(dataset: Dataset, recipe: Recipe) -> _Asked:
     settings = recipe.train
-    if "train" in dataset.splits() and "dev" not in dataset.splits():
-        if sum(1 for _ in dataset.queries("train")) >= _LEAST:
-            dataset = hold_out(dataset, seed=settings.seed)
+    uncut = "train" in dataset.splits() and "dev" not in dataset.splits()
+    if uncut and sum(1 for _ in dataset.queries("train")) >= _LEAST:
+        dataset = hold_out(dataset, seed=settings.seed)
     pseudo: list[Query] = []
-    if recipe.model.query != "history":
+    by_vector = recipe.model.query == "embedding" or recipe.decode.omega
+    vectorless = recipe.encode.kind == "precomputed" and by_vector  # nobody brings crops' vectors
+    if recipe.model.query != "history" and not vectorless:
         made = pseudo_queries(
             dataset.items(), titles=settings.titles, crops=settings.crops, seed=settings.seed
         )
@@ -102,6 +104,17 @@ def _gather(dataset: Dataset, recipe: Recipe) -> _Asked:
         pseudo, exam = _cut_exam(pseudo, settings.validation_queries, settings.seed)
         exam_qrels = [Qrel(query.id, source_of(query.id), 1) for query in exam]
     return _Asked(real, real_qrels, pseudo, exam, exam_qrels)
+
+
+def _answerable(asked: _Asked, numbers: Mapping[str, int], recipe: Recipe) -> _Asked:
+    """Without the histories of which no item is in the corpus: nothing could be read of them."""
+    if recipe.model.query != "history":
+        return asked
+    real, exam = (
+        [query for query in queries if any(item in numbers for item in query.history)]
+        for queries in (asked.real, asked.exam)
+    )
+    return asked._replace(real=real, exam=exam)
 
 
 def _split(dataset: Dataset, split: str) -> tuple[list[Query], list[Qrel]]:
@@ -150,8 +163,9 @@ def _questions(
                 np.array([numbers[i] for i in query.history if i in numbers], np.int64)
                 for query in queries
             ]
-            first = np.unique(codes.owner, return_index=True)[1]  # one docid an item
-            return HistoryQuestions(histories, codes.codes[first], model.max_history), vectors
+            table = np.zeros((len(numbers), codes.codes.shape[1]), np.uint16)
+            table[codes.owner[::-1]] = codes.codes[::-1]  # an item's first docid stands for it
+            return HistoryQuestions(histories, table, model.max_history), vectors
 
 
 def _digest(queries: Sequence[Query]) -> str:

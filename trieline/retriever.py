@@ -10,11 +10,16 @@ memory; a search that runs meanwhile sees the state from before or after, never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from trieline.build import build_index, write_index
@@ -25,12 +30,17 @@ from trieline.decode import Expansion, Found, Geometric, beam_search
 from trieline.diagnose import Explanation, Survival, SurvivalCounter, explain, survival
 from trieline.encode import Encoder, open_encoder
 from trieline.errors import DataError, IndexFolderError, IndexMismatch, SettingsError
-from trieline.ids import Docids, Stats, codebooks_of, load_docids, stats
-from trieline.ids.collisions import resolve
+from trieline.ids import Docids, Stats, codebooks_of, load_docids, resolve, stats
 from trieline.index import Trie
 from trieline.model import Asked, Speller, load_speller
-from trieline.model.questions import HistoryQuestions, TextQuestions, VectorQuestions
-from trieline.store import IndexFolder, open_folder
+from trieline.model.questions import (
+    HistoryQuestions,
+    TextQuestions,
+    VectorQuestions,
+    load_tokenizer,
+)
+from trieline.model.questions import Questions as QuestionSet
+from trieline.store import IndexFolder, Writer, open_folder
 from trieline.types import Codes, Floats, Hit, Item, Qrel, Query
 from trieline.watch import Watch, silent
 
@@ -39,6 +49,13 @@ __all__ = ["Retriever"]
 Questions = str | Query | Sequence[str | Query]
 Filter = Collection[str] | NDArray[np.bool_]
 Observer = Callable[[Expansion], None]
+
+
+class _Batch(NamedTuple):
+    """Queries that are decoded together."""
+
+    asked: Asked
+    vectors: Floats | None
 
 
 class Retriever:
@@ -53,9 +70,13 @@ class Retriever:
         speller: Speller,
         encoder: Encoder,
         trie: Trie,
+        revision: int,
     ) -> None:
+        """Not for callers: see ``build`` and ``load``. ``revision``: the catalog's, of the trie."""
         self.folder, self.recipe, self.catalog = folder, recipe, catalog
         self.docids, self.speller, self.encoder, self.trie = docids, speller, encoder, trie
+        self._revision = revision
+        self._tokenizer: Any = None  # loading one takes longer than a search
 
     # --- making and opening -------------------------------------------------------------------
 
@@ -96,7 +117,12 @@ class Retriever:
         recipe = from_mapping(folder.manifest.recipe, str(path))
         catalog = Catalog.open(folder.file("catalog.sqlite"))
         docids = load_docids(recipe.ids, folder.arrays("docids.safetensors"))
-        encoder = open_encoder(recipe.encode, None if cache is None else Path(cache))
+        encoder = open_encoder(
+            recipe.encode,
+            None if cache is None else Path(cache),
+            device=device,
+            dim=folder.manifest.notes.get("dim"),  # vectors that users bring do not tell it
+        )
         speller = load_speller(
             recipe.model,
             catalog.sizes,
@@ -107,8 +133,11 @@ class Retriever:
         for name, fingerprint in found.items():
             _must_match(folder, name, folder.manifest.fingerprints.get(name), fingerprint)
             _must_match(folder, name, catalog.fingerprints.get(name), fingerprint)
-        trie = _open_trie(folder, catalog)
-        return cls(folder, recipe, catalog, docids, speller.to(device), encoder, trie)
+        model = folder.manifest.fingerprints.get("model")  # its file was checked when it was opened
+        _must_match(folder, "model", catalog.fingerprints.get("model"), str(model))
+        revision = catalog.revision
+        trie = _open_trie(folder, catalog, revision)
+        return cls(folder, recipe, catalog, docids, speller.to(device), encoder, trie, revision)
 
     def save(self, path: str | Path) -> None:
         """Write the index, as it is now, to another place."""
@@ -160,13 +189,18 @@ class Retriever:
         """
         asked = as_queries(queries)
         trie = self.trie if filter is None else self.trie.restrict(self._allowed(filter))
+        size = self.recipe.decode.batch
+        batches = [asked[low : low + size] for low in range(0, len(asked), size)]
+        ready = self._ask(asked, batches, watch)
         answers: list[list[Hit]] = []
-        with watch("searching", len(asked)) as task:
-            for low in range(0, len(asked), self.recipe.decode.batch):
-                batch = asked[low : low + self.recipe.decode.batch]
-                found = self._spell(batch, trie, k, beam, trace=trace)
+        with watch("searching", len(asked)) as task, one_thread_each() as workers:
+
+            def spell(batch: _Batch) -> list[Found]:
+                return self._spell(batch, trie, k, beam, trace=trace)
+
+            for found in workers.map(spell, ready):
                 answers += [self._hits(answer, trie) for answer in found]
-                task.advance(len(batch))
+                task.advance(len(found))
         return answers
 
     def run(
@@ -185,12 +219,15 @@ class Retriever:
     def explain(self, query: str | Query, item_id: str, *, beam: int | None = None) -> Explanation:
         """Why an item is or is not among the answers: where its prefixes left the beam."""
         asked = as_queries(query)
+        self._catch_up()
         number = int(self.catalog.numbers([item_id])[0])
         item = self.catalog.get([number])[0]
-        width = beam or self.recipe.decode.beam
+        width = self.recipe.decode.beam if beam is None else beam
+
+        (batch,) = self._ask(asked, [asked], silent)
 
         def search(observe: Observer) -> int | None:
-            (found,) = self._spell(asked, self.trie, width, width, observe=observe)
+            (found,) = self._spell(batch, self.trie, width, width, observe=observe)
             at = np.flatnonzero(found.items == number)
             return int(at[0]) + 1 if len(at) else None
 
@@ -213,7 +250,7 @@ class Retriever:
         watch: Watch = silent,
     ) -> Survival:
         """The share of queries whose answer's prefix is still in the beam after each level."""
-        width = beam or self.recipe.decode.beam
+        width = self.recipe.decode.beam if beam is None else beam
         wanted: dict[str, list[NDArray[np.uint16]]] = {query.id: [] for query in queries}
         for qrel in qrels:
             number = self.catalog.find(qrel.item_id) if qrel.query_id in wanted else None
@@ -226,7 +263,8 @@ class Retriever:
                 batch = asked[low : low + self.recipe.decode.batch]
                 targets = [np.concatenate(wanted[query.id]) for query in batch]
                 counters.append(SurvivalCounter(self.trie, targets))
-                self._spell(batch, self.trie, 1, width, observe=counters[-1].observe)
+                (ready,) = self._ask(batch, [batch], silent)
+                self._spell(ready, self.trie, 1, width, observe=counters[-1].observe)
                 task.advance(len(batch))
         return survival(counters)
 
@@ -240,25 +278,27 @@ class Retriever:
         vectors = self.encoder.encode(new, watch)
         labels = [item.modality for item in new] if self.recipe.ids.modality else None
         assigned = self.docids.assign(vectors, labels=labels)
-        codes = resolve(
-            assigned,
-            self.recipe.ids,
-            vectors=vectors,
-            docids=self.docids,
-            taken=self.catalog.codes(),
-        )
         with self.folder.writing() as writer:
+            self._catch_up()
+            codes = resolve(
+                assigned,
+                self.recipe.ids,
+                vectors=vectors,
+                docids=self.docids,
+                taken=self.catalog.codes(),
+            )
             numbers = self.catalog.add(new, codes)
             self.trie = self.trie.insert(Codes(codes.codes, numbers[codes.owner]))
-            writer.replace_derived("trie", self.catalog.revision, self.trie.arrays())
+            self._store_trie(writer)
         return len(new)
 
     def remove(self, ids: Iterable[str]) -> int:
         """Make items unfindable at once. Gives back how many."""
         with self.folder.writing() as writer:
-            numbers = self.catalog.remove(list(ids))
+            self._catch_up()
+            numbers = self.catalog.remove(ids)
             self.trie = self.trie.remove(numbers)
-            writer.replace_derived("trie", self.catalog.revision, self.trie.arrays())
+            self._store_trie(writer)
         return len(numbers)
 
     # --- looking inside -----------------------------------------------------------------------
@@ -280,9 +320,21 @@ class Retriever:
 
     # --- how ----------------------------------------------------------------------------------
 
+    def _catch_up(self) -> None:
+        """What others changed since the trie was opened; else storing ours would undo it."""
+        revision = self.catalog.revision
+        if revision != self._revision:
+            self.trie = _open_trie(self.folder, self.catalog, revision)
+            self._revision = revision
+
+    def _store_trie(self, writer: Writer) -> None:
+        self._revision = self.catalog.revision
+        with suppress(OSError):  # the catalog has it for good; a trie left behind is made again
+            writer.replace_derived("trie", self._revision, self.trie.arrays())
+
     def _spell(
         self,
-        queries: Sequence[Query],
+        batch: _Batch,
         trie: Trie,
         k: int,
         beam: int | None,
@@ -290,14 +342,13 @@ class Retriever:
         trace: bool = False,
         observe: Observer | None = None,
     ) -> list[Found]:
-        decode = self.recipe.decode
-        asked, vectors = self._ask(queries)
+        decode, (asked, vectors) = self.recipe.decode, batch
         guides = [Geometric(codebooks_of(self.docids), decode.omega)] if decode.omega else []
         return beam_search(
             self.speller,
             asked.to(self.speller.device),
             trie,
-            beam=beam or decode.beam,
+            beam=decode.beam if beam is None else beam,
             k=k,
             normalise=decode.normalise,
             guides=guides,
@@ -306,21 +357,36 @@ class Retriever:
             observe=observe,
         )
 
-    def _ask(self, queries: Sequence[Query]) -> tuple[Asked, Floats | None]:
-        """The queries as the model reads them, and as vectors where a guide compares with them."""
-        model, rows = self.recipe.model, np.arange(len(queries))
-        vectors = None
+    def _ask(
+        self, queries: Sequence[Query], batches: Sequence[Sequence[Query]], watch: Watch
+    ) -> list[_Batch]:
+        """The batches as the model reads them, and as vectors where a guide compares with them.
+
+        All of it here, in the calling thread: neither encoder nor tokenizer is shared by threads.
+        """
+        model = self.recipe.model
+        vectors: Floats | None = None
         if model.query == "embedding" or self.recipe.decode.omega:
-            vectors = self.encoder.encode(queries)
-        match model.query:
+            vectors = self.encoder.encode(queries, watch)
+        if model.query == "tokens" and self._tokenizer is None:
+            self._tokenizer = load_tokenizer(model.text_model)
+        ready: list[_Batch] = []
+        low = 0
+        for batch in batches:
+            own = None if vectors is None else vectors[low : low + len(batch)]
+            ready.append(_Batch(self._questions(batch, own).batch(np.arange(len(batch))), own))
+            low += len(batch)
+        return ready
+
+    def _questions(self, queries: Sequence[Query], vectors: Floats | None) -> QuestionSet:
+        match self.recipe.model.query:
             case "embedding":
                 assert vectors is not None
-                return VectorQuestions(vectors).batch(rows), vectors
+                return VectorQuestions(vectors)
             case "tokens":
-                questions = TextQuestions.of(queries, model)
-                return questions.batch(rows), vectors
+                return TextQuestions.of(queries, self.recipe.model, self._tokenizer)
             case "history":
-                return self._histories(queries).batch(rows), vectors
+                return self._histories(queries)
 
     def _histories(self, queries: Sequence[Query]) -> HistoryQuestions:
         """Histories as docids. Items that are no longer there are passed over."""
@@ -375,6 +441,22 @@ class Retriever:
         return Codes(codes, position.astype(np.uint32))
 
 
+@contextmanager
+def one_thread_each() -> Iterator[ThreadPoolExecutor]:
+    """As many workers as torch had threads, each with one.
+
+    Threads inside one small search mostly wait for each other: on a busy machine it took 40 times
+    as long with two as with one.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as workers:
+            yield workers
+    finally:
+        torch.set_num_threads(threads)
+
+
 def as_queries(queries: Questions) -> list[Query]:
     """Texts become queries named by their place."""
     if isinstance(queries, str | Query):
@@ -385,9 +467,8 @@ def as_queries(queries: Questions) -> list[Query]:
     ]
 
 
-def _open_trie(folder: IndexFolder, catalog: Catalog) -> Trie:
+def _open_trie(folder: IndexFolder, catalog: Catalog, revision: int) -> Trie:
     """The stored trie if it tells the catalog's present state, else one made from the catalog."""
-    revision = catalog.revision
     arrays = folder.derived("trie", revision)
     if arrays is not None:
         try:

@@ -40,7 +40,10 @@ class _Bar:
         self._progress, self._task = progress, task
 
     def advance(self, n: int = 1, note: str = "") -> None:
-        self._progress.update(self._task, advance=n, **({"note": note} if note else {}))
+        if note:
+            self._progress.update(self._task, advance=n, note=note)
+        else:
+            self._progress.update(self._task, advance=n)
 
 
 @contextmanager

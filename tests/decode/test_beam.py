@@ -113,11 +113,11 @@ class Favour:
     def start(self, vectors: np.ndarray, trie: Trie) -> list[tuple[int, ...]]:
         return [() for _ in vectors]
 
-    def score(self, state, level, parents, codes, nodes) -> Score:  # noqa: ANN001
+    def score(self, state, level, parents, codes, nodes) -> Score:
         prefixes = [(*state[p], int(c)) for p, c in zip(parents, codes, strict=True)]
         return Score(look=np.array([self.bonus.get(p, 0.0) for p in prefixes]))
 
-    def follow(self, state, level, parents, codes):  # noqa: ANN001, ANN201
+    def follow(self, state, level, parents, codes):
         return [(*state[p], int(c)) for p, c in zip(parents, codes, strict=True)]
 
 

@@ -45,10 +45,20 @@ def test_subclasses_are_let_be_and_weights_are_shared() -> None:
     assert set(model.state_dict()) == {"0.weight", "0.bias", "1.weight", "1.bias"}
 
 
-def test_where_onednn_is_switched_off_nothing_changes() -> None:
+def refuse(*given: object) -> None:
+    raise RuntimeError("not in this build")
+
+
+@pytest.mark.parametrize("lacking", ["is_available", "operator"])
+def test_where_it_cannot_be_used_nothing_changes(
+    monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    if lacking == "operator":
+        monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", refuse)
+    else:
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     model = network()
-    with torch.backends.mkldnn.flags(enabled=False):
-        assert not use_onednn(model)
+    assert not use_onednn(model)
     assert type(model[0]) is nn.Linear
 
 

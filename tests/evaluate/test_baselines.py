@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from trieline.errors import DataError, DimensionError, MissingExtra, SettingsError
+from trieline.errors import DataError, DimensionError, SettingsError
 from trieline.evaluate import bm25, dense, last_item, popular
 from trieline.types import Hit, Item, Qrel, Query
 
@@ -84,12 +83,6 @@ def test_bm25_of_a_corpus_without_words(items: list[Item]) -> None:
 
 def test_bm25_without_queries() -> None:
     assert bm25(ITEMS, [], 5) == {}
-
-
-def test_bm25_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "bm25s", None)
-    with pytest.raises(MissingExtra, match=r"need bm25s.*trieline\[eval\]"):
-        bm25(ITEMS, [], 5)
 
 
 VECTORS = np.array([[1, 0], [0, 2], [3, 3], [0, 0]], dtype=np.float32)

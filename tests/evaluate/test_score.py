@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import sys
 from math import log2
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from trieline.errors import DataError, MissingExtra, SettingsError
+from trieline.errors import DataError, SettingsError
 from trieline.evaluate import MEASURES, score
 from trieline.types import Hit, Qrel
 
@@ -129,13 +126,6 @@ def test_an_item_named_twice() -> None:
         score({"q1": hits("b", "a", "b")}, QRELS)
 
 
-def test_without_ir_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ir_measures", None)
-    with pytest.raises(MissingExtra, match="need ir-measures"):
-        score({}, QRELS)
-
-
-@given(st.permutations("abcdefgh"), st.sets(st.sampled_from("abcdefgh"), min_size=1))
 def test_values_lie_between_zero_and_one_and_more_depth_never_hurts(
     order: list[str], relevant: set[str]
 ) -> None:

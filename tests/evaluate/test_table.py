@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 
 import pytest
 
-from trieline.errors import MissingExtra, SettingsError
+from trieline.errors import SettingsError
 from trieline.evaluate import (
     Column,
     Comparison,
@@ -120,9 +119,3 @@ def test_comparisons() -> None:
     lines = to_markdown(comparison_table(found)).splitlines()
     expected = "| RR | 0.500 | 0.400 | +0.100 | +0.050 | +0.150 | 0.02 | 0.04 | 1e-05 | 5 | 3 | 1 |"
     assert lines[2] == expected
-
-
-def test_without_rich(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rich.table", None)
-    with pytest.raises(MissingExtra, match="need rich"):
-        to_text(TABLE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from trieline.errors import SettingsError
 from trieline.model.dropout import Dropout
 
 
@@ -53,5 +54,5 @@ def test_nothing_is_dropped_where_nothing_should_be() -> None:
 
 @pytest.mark.parametrize("p", [-0.1, 1.0, float("nan")])
 def test_shares_that_cannot_be(p: float) -> None:
-    with pytest.raises(ValueError, match="expected 0 <= p < 1"):
+    with pytest.raises(SettingsError, match="at least 0 and below 1"):
         Dropout(p)

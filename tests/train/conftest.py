@@ -46,7 +46,13 @@ def world() -> World:
     )
     pairs = Pairs(np.arange(len(asked)), asked, np.zeros(len(asked), np.bool_))
     settings = TrainSettings(
-        epochs=3, batch=8, lr=3e-3, precision="fp32", patience=0, checkpoint_every=0.0
+        epochs=3,
+        batch=8,
+        lr=3e-3,
+        precision="fp32",
+        patience=0,
+        checkpoint_every=0.0,
+        label_smoothing=0.0,
     )
     return World(
         VectorQuestions(near), pairs, codes, Trie.build(codes, SIZES), items, settings, new_speller

@@ -52,6 +52,14 @@ def test_a_step_does_not_depend_on_the_steps_before(world) -> None:
     assert not torch.equal(last[0], other[0])
 
 
+def test_every_step_is_mixed_anew(world) -> None:
+    """Two steps of one question: what is drawn for them differs."""
+    alone = world._replace(pairs=pairs_of([0], [0]))
+    batches = batches_of(alone, interpolate_share=1.0)
+    first, second = (glued(list(batches.step(number)))[0] for number in (0, 1))
+    assert not torch.equal(first, second)
+
+
 def test_a_step_does_not_depend_on_how_it_is_cut(world) -> None:
     whole = list(batches_of(world, batch=12, accumulate=1).step(1))
     parts = list(batches_of(world, batch=4, accumulate=3).step(1))

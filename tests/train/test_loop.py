@@ -1,8 +1,8 @@
-"""The loop: interrupted or not, cut or not, in this precision or that."""
+"""The loop: what it learns, when it stops, what it tells."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,175 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from tests.train.lessons import Interrupted, falling, log_of, near_start, same, stop_at, teach
 from trieline.errors import DimensionError, SettingsError, TrainError
 from trieline.model import Speller
-from trieline.train import Report, train
+from trieline.train import train
+from trieline.train.batches import Batches
 from trieline.train.checkpoint import weights_of
-
-
-class Interrupted(Exception):
-    """Somebody pulled the plug."""
-
-
-def teach(world: Any, speller: Speller, folder: Path | None = None, **more: Any) -> Report:
-    names = {f.name for f in msgspec.structs.fields(world.settings)}
-    changes = {name: more.pop(name) for name in list(more) if name in names}
-    settings = msgspec.structs.replace(world.settings, **changes)
-    return train(
-        speller,
-        world.questions,
-        world.pairs,
-        world.codes,
-        settings,
-        item_vectors=world.items,
-        trie=world.trie,
-        folder=folder,
-        **more,
-    )
-
-
-def stop_at(step: int) -> Callable[..., Any]:
-    """A watch that fails at a step."""
-
-    class Fuse:
-        left = step
-
-        def advance(self, n: int = 1, note: str = "") -> None:
-            self.left -= n
-            if self.left <= 0:
-                raise Interrupted
-
-    @contextmanager
-    def watch(what: str, total: int | None) -> Iterator[Fuse]:
-        yield Fuse()
-
-    return watch
-
-
-def same(one: Speller, other: Speller) -> bool:
-    """Bit for bit."""
-    ours, theirs = weights_of(one), weights_of(other)
-    return ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in ours)
-
-
-def log_of(folder: Path) -> list[dict[str, Any]]:
-    lines = (folder / "log.jsonl").read_bytes().splitlines()
-    return [msgspec.json.decode(line) for line in lines]
-
-
-def falling() -> Callable[[Speller], float]:
-    """A measure that is best the second time."""
-    measures = iter([0.4, 0.6, 0.5, 0.5, 0.3, 0.2, 0.1, 0.1, 0.1, 0.1])
-    return lambda speller: next(measures)
-
-
-# --- interruption -----------------------------------------------------------------------------
-
-
-def near_start(speller: Speller) -> float:
-    """A measure made of the weights, so that it is the same in every run."""
-    return -float(speller.alphabet.output.detach().abs().sum())
-
-
-@pytest.mark.parametrize("settings", [{}, {"precision": "bf16", "normalise": "legal"}])
-def test_an_interrupted_run_ends_with_the_same_bits(
-    world: Any, tmp_path: Path, settings: dict[str, Any]
-) -> None:
-    straight, broken = world.new_speller(), world.new_speller()
-    whole = teach(world, straight, validate=near_start, evaluate_every=0.5, **settings)
-    assert whole.steps == 15
-    for step in (3, 3, 4):  # the last: steps 5 and 6 are done, then it fails once more
-        with pytest.raises(Interrupted):
-            teach(
-                world,
-                broken := world.new_speller(),
-                tmp_path,
-                validate=near_start,
-                evaluate_every=0.5,
-                watch=stop_at(step),
-                **settings,
-            )
-    broken = world.new_speller()
-    ended = teach(world, broken, tmp_path, validate=near_start, evaluate_every=0.5, **settings)
-    assert same(straight, broken)
-    unequal = {"seconds": 0.0, "log": None}
-    assert ended._replace(**unequal) == whole._replace(**unequal)
-    starts = [entry["from_step"] for entry in log_of(tmp_path) if entry["event"] == "start"]
-    assert starts[0] == 0
-    assert starts[-1] > 1
-
-
-def test_an_interrupted_validation_is_done_again(world: Any, tmp_path: Path) -> None:
-    straight, broken = world.new_speller(), world.new_speller()
-    teach(world, straight, validate=near_start)
-
-    def fails(speller: Speller) -> float:
-        torch.rand(5)  # what validation draws is not training's concern
-        raise Interrupted
-
-    with pytest.raises(Interrupted):
-        teach(world, broken, tmp_path, validate=fails)
-    teach(world, broken, tmp_path, validate=near_start)
-    assert same(straight, broken)
-    steps = [e["step"] for e in log_of(tmp_path) if e["event"] in ("step", "evaluation")]
-    assert steps == [5, 5, 10, 10, 15, 15]  # logged once, though step 5 was done twice
-
-
-def test_without_a_checkpoint_in_time_it_begins_anew(world: Any, tmp_path: Path) -> None:
-    straight, broken = world.new_speller(), world.new_speller()
-    teach(world, straight)
-    with pytest.raises(Interrupted):
-        teach(world, broken, tmp_path, checkpoint_every=3600.0, watch=stop_at(9))
-    assert not (tmp_path / "checkpoint.safetensors").exists()
-    teach(world, restarted := world.new_speller(), tmp_path)
-    assert same(straight, restarted)
-
-
-def test_a_finished_run_is_not_repeated(world: Any, tmp_path: Path) -> None:
-    done = teach(world, one := world.new_speller(), tmp_path, validate=near_start)
-
-    def never(speller: Speller) -> float:
-        raise AssertionError("nothing is left to validate")
-
-    again = teach(world, other := world.new_speller(seed=5), tmp_path, validate=never)
-    assert again == done
-    assert same(one, other)
-
-
-@pytest.mark.parametrize("change", [{"key": "other vectors"}, {"lr": 1e-3}, {"seed": 3}])
-def test_a_changed_run_begins_anew(world: Any, tmp_path: Path, change: dict[str, Any]) -> None:
-    with pytest.raises(Interrupted):
-        teach(world, world.new_speller(), tmp_path, watch=stop_at(9))
-    teach(world, changed := world.new_speller(), tmp_path, **change)
-    teach(world, straight := world.new_speller(), **change)
-    assert same(changed, straight)
-    note, start = log_of(tmp_path)[:2]
-    assert "other settings or other data" in note["text"]
-    assert start["from_step"] == 0
-
-
-def test_a_cut_checkpoint_is_ignored_and_noted(world: Any, tmp_path: Path) -> None:
-    with pytest.raises(Interrupted):
-        teach(world, world.new_speller(), tmp_path, watch=stop_at(9))
-    file = tmp_path / "checkpoint.safetensors"
-    file.write_bytes(file.read_bytes()[:-5])
-    teach(world, mended := world.new_speller(), tmp_path)
-    teach(world, straight := world.new_speller())
-    assert same(mended, straight)
-    assert "damaged" in log_of(tmp_path)[0]["text"]
-
-
-def test_only_safetensors_and_json_are_written(world: Any, tmp_path: Path) -> None:
-    with pytest.raises(Interrupted):
-        teach(world, world.new_speller(), tmp_path / "run", watch=stop_at(9), validate=near_start)
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
-        "checkpoint.safetensors",
-        "log.jsonl",
-    ]
-    assert b"PK\x03\x04" not in (tmp_path / "run" / "checkpoint.safetensors").read_bytes()[:16]
-
+from trieline.train.optimiser import rate_at
 
 # --- what it learns ---------------------------------------------------------------------------
 
@@ -193,6 +34,27 @@ def test_the_same_seed_gives_the_same_weights(world: Any) -> None:
     assert same(one, other)
     assert not same(one, third)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_it_does_what_a_plain_loop_does(world: Any) -> None:
+    speller, plain = world.new_speller(dropout=0.0), world.new_speller(dropout=0.0).train()
+    report = teach(world, speller, weight_decay=0.0, clip=0.5)
+    batches = Batches(
+        world.questions, world.pairs, world.codes, plain.sizes, world.settings, world.items
+    )
+    optimiser = torch.optim.Adam(plain.parameters())
+    for step in range(report.steps):
+        (batch,) = batches.step(step)
+        logits = plain(batch.asked, batch.targets)
+        levels = [F.cross_entropy(s, batch.targets[:, at]) for at, s in enumerate(logits)]
+        optimiser.zero_grad()
+        torch.stack(levels).mean().backward()
+        torch.nn.utils.clip_grad_norm_(plain.parameters(), 0.5)
+        optimiser.param_groups[0]["lr"] = rate_at(step, report.steps, world.settings)
+        optimiser.step()
+    ours, theirs = weights_of(speller), weights_of(plain)
+    for name, tensor in ours.items():
+        assert torch.allclose(tensor, theirs[name], atol=2e-4), name
 
 
 def test_several_batches_a_step_equal_one_big_batch(world: Any) -> None:
@@ -224,6 +86,37 @@ def test_it_stops_early_with_the_best_weights(world: Any, tmp_path: Path) -> Non
     assert (report.steps, report.epochs) == (20, 4.0)
     assert all(torch.equal(kept[1][name], t) for name, t in weights_of(speller).items())
     assert not speller.training
+
+
+def test_patience_begins_anew_with_every_best(world: Any) -> None:
+    measures = iter([0.4, 0.3, 0.5, 0.3, 0.6, 0.3, 0.3, 0.9])
+    report = teach(
+        world, world.new_speller(), validate=lambda _: next(measures), patience=2, epochs=9
+    )
+    assert (report.measure, report.best_step, report.steps) == (0.6, 25, 35)
+
+
+def moved(world: Any, **settings: Any) -> float:
+    """How far the weights have gone."""
+    start, speller = weights_of(world.new_speller()), world.new_speller()
+    teach(world, speller, **settings)
+    apart = [(tensor - start[name]).abs().sum() for name, tensor in weights_of(speller).items()]
+    return float(torch.stack(apart).sum())
+
+
+def test_steps_are_as_long_as_the_schedule_says(world: Any) -> None:
+    once = {"max_steps": 1, "clip": 0.0, "weight_decay": 0.0}
+    full, half = moved(world, **once), moved(world, lr=world.settings.lr / 2, **once)
+    assert half == pytest.approx(full / 2, rel=0.01)
+    early = {"epochs": 3, "schedule": "constant"}
+    assert moved(world, warmup=1.0, **early) < 0.8 * moved(world, warmup=0.0, **early)
+
+
+def test_gradients_are_clipped(world: Any) -> None:
+    """Adam forgets how long gradients are, until they are shorter than what keeps it stable."""
+    assert moved(world, max_steps=2, clip=1e-12, weight_decay=0.0) < 0.01 * moved(
+        world, max_steps=2, clip=1.0, weight_decay=0.0
+    )
 
 
 def test_without_patience_it_goes_to_the_end(world: Any) -> None:
@@ -288,7 +181,7 @@ def test_the_log_tells_it_all(world: Any, tmp_path: Path) -> None:
         (entry["lr"] for entry in steps[1:]), reverse=True
     )
     evaluations = [entry for entry in log if entry["event"] == "evaluation"]
-    assert [entry["measure"] for entry in evaluations] == [0.4, 0.6, 0.5, 0.5, 0.3]
+    assert [entry["measure"] for entry in evaluations] == [0.4, 0.6, 0.6, 0.5, 0.3]
     assert [entry["best"] for entry in evaluations] == [True, True, False, False, False]
     assert log[-1]["event"] == "end"
     assert log[-1]["measure"] == 0.6

@@ -44,6 +44,10 @@ def test_the_same_seed_gives_the_same_crops_in_any_order() -> None:
     assert texts(WHISK, seed=1) != texts(WHISK)
 
 
+def test_items_with_the_same_text_are_asked_for_in_different_ways() -> None:
+    assert texts(WHISK) != texts(WHISK._replace(id="whisk#2"))
+
+
 def test_items_are_read_one_by_one() -> None:
     taken = []
 

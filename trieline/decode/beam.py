@@ -191,10 +191,7 @@ def _step_scores(
 def _best(select: Doubles, query: Ints, count: int, width: int) -> Ints:
     """The best ``width`` candidates of each query, best first; ties go to the earlier candidate."""
     bounds = np.searchsorted(query, np.arange(count + 1))
-    kept = [
-        low + _top(select[low:high], width)
-        for low, high in pairwise(bounds)
-    ]
+    kept = [low + _top(select[low:high], width) for low, high in pairwise(bounds)]
     return np.concatenate(kept) if kept else np.empty(0, np.int64)
 
 

@@ -7,4 +7,12 @@ retrieval quality (evaluate), the search itself (decode).
 from trieline.diagnose.explain import DocidStory, Explanation, LevelStory, explain
 from trieline.diagnose.survival import Survival, SurvivalCounter, survival
 
-__all__ = ["DocidStory", "Explanation", "LevelStory", "Survival", "SurvivalCounter", "explain", "survival"]
+__all__ = [
+    "DocidStory",
+    "Explanation",
+    "LevelStory",
+    "Survival",
+    "SurvivalCounter",
+    "explain",
+    "survival",
+]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trieline.decode.beam import Expansion
+from trieline.errors import IndexMismatch
 from trieline.index import Trie
 
 __all__ = ["DocidStory", "Explanation", "LevelStory", "explain"]
@@ -76,8 +77,9 @@ class Explanation(NamedTuple):
                     f"  lost at level {story.lost_at}: rank {story.levels[-1].rank} with places "
                     f"for {self.beam}; a beam of {story.beam_needed} would have kept it there."
                 )
+            elif self.rank is None:
+                lines.append(f"  spelled out, but other items fill the first {self.beam} places.")
         return "\n".join(lines)
-
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
@@ -109,9 +111,14 @@ def explain(
     ``search(observe)`` runs the search for the one query, calls ``observe`` at every level, and
     gives back the rank of the item or None. ``docids`` [rows, L] are the item's.
     """
+    nodes = trie.walk(docids)  # [rows, L + 1]
+    if (nodes < 0).any():
+        raise IndexMismatch(
+            f"a docid of item '{item_id}' is not in the trie: the index was changed since it was "
+            "opened. Load it again."
+        )
     seen: list[Expansion] = []
     rank = search(seen.append)
-    nodes = trie.walk(docids)  # [rows, L + 1]
     prefixes = _prefixes(seen)
     stories = tuple(
         DocidStory(tuple(int(c) for c in row), _story(row, path, seen, prefixes))

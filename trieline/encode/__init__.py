@@ -46,7 +46,7 @@ def open_encoder(
     cache: Path | None = None,
     *,
     device: str = "cpu",
-    precision: Precision = "fp32",
+    precision: Precision | None = None,
     items: VectorTable | None = None,
     queries: VectorTable | None = None,
     dim: int | None = None,
@@ -54,8 +54,9 @@ def open_encoder(
     """The encoder of a recipe.
 
     ``cache``: a folder in which vectors of texts are kept and found again, whatever corpus they
-    come from. ``device`` and ``precision`` are for ``text``; ``items``, ``queries`` (vectors by
-    id) and ``dim`` (what their width must be) for ``precomputed``.
+    come from. ``device`` and ``precision`` (the settings' where not given) are for ``text``;
+    ``items``, ``queries`` (vectors by id) and ``dim`` (what their width must be) for
+    ``precomputed``.
     """
     from trieline.encode.cache import CachedEncoder
     from trieline.encode.precomputed import PrecomputedEncoder
@@ -75,6 +76,6 @@ def open_encoder(
             max_tokens=settings.max_tokens,
             batch=settings.batch,
             device=device,
-            precision=precision,
+            precision=precision or settings.precision,
         )
     return encoder if cache is None else CachedEncoder(encoder, cache)

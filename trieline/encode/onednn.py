@@ -1,8 +1,8 @@
 """Linear layers of a model through oneDNN instead of MKL: the same numbers, on some CPUs faster.
 
 MKL runs at half speed on processors that are not Intel's. Measured on an AMD EPYC with AVX-512, one
-thread, 4,096 x 384 times 384 x 1,536: MKL 110 GFLOP/s, oneDNN 233, MiniLM as a whole 1.7 times
-as fast. ``torch.set_float32_matmul_precision("medium")`` does much the same, but for the whole
+thread, 4,096 x 384 times 384 x 1,536: MKL 110 GFLOP/s, oneDNN 233, MiniLM as a whole twice as
+fast. ``torch.set_float32_matmul_precision("medium")`` does much the same, but for the whole
 process, and where the CPU has bfloat16 units it also rounds.
 """
 

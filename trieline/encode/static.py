@@ -3,7 +3,7 @@
 As in model2vec and WordLlama: a text is the (weighted) mean of its tokens' vectors, scaled to unit
 length. Reads the file that the ``wordllama`` wheel carries (its own loader looks elsewhere when
 there is no network), or a folder in one of model2vec's layouts. The trap: word order is lost and so
-is much of the meaning; about 3,000 abstracts/s on one core, where MiniLM does 25.
+is much of the meaning; about 3,000 abstracts/s on one core, where MiniLM does 30.
 """
 
 from __future__ import annotations

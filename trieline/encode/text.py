@@ -1,11 +1,14 @@
 """Vectors of texts by a sentence-transformers model: MiniLM from its package, a folder, a hub name.
 
 Texts with the same number of tokens go through the model together and none is ever padded, so that
-a text's vector is the same, bit for bit, whatever is encoded beside it. What is longer than
-``max_tokens`` is cut there. The trap: ``bf16`` pays only on processors that have it in hardware.
+a text's vector does not depend on what is encoded beside it: the bits were the same wherever this
+was measured. What is longer than ``max_tokens`` is cut there. The traps: ``bf16`` pays only on
+processors that have it in hardware; and on a busy machine two threads in one process are far slower
+than one (they wait for each other), so there run processes with OMP_NUM_THREADS=1 side by side.
 
-Measured on one core of an AMD EPYC with AVX512-BF16, 256 tokens a text: sentence-transformers as it
-comes 15 texts/s, fp32 here 25, bf16 40 (cosine to fp32 at least 0.9999).
+MiniLM at 256 tokens a text, on one and two idle cores of an AMD EPYC with AVX512-BF16, in texts/s:
+sentence-transformers as it comes 15 and 27, fp32 here 30 and 50 (the same vectors to 2e-7), bf16 45
+and 80 (cosine to fp32 at least 0.9999).
 """
 
 from __future__ import annotations

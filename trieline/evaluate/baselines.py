@@ -1,7 +1,7 @@
 """What other ways find: BM25, exact dense search, the most popular items, what follows last.
 
-BM25 is bm25s with k1 = 0.9, b = 0.4 and its English stop list; ``dense`` scores every item, in
-blocks.
+BM25 is bm25s with k1 = 0.9, b = 0.4 and its English stop list; ``Dense`` scores every item, in
+blocks. ``bm25`` and ``dense`` do it all in one call.
 Trap: nothing is filled up. An item that shares no word with the query is no answer of BM25, so a
 query may get fewer than ``k`` hits, or none; equal scores keep the order of the items.
 """
@@ -15,16 +15,109 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trieline.errors import DataError, DimensionError, MissingExtra, SettingsError
+from trieline.errors import DataError, DimensionError, SettingsError
 from trieline.types import Floats, Hit, Item, Qrel, Query
 from trieline.watch import Watch, silent
 
-__all__ = ["bm25", "dense", "last_item", "popular"]
+__all__ = ["Bm25", "Dense", "bm25", "dense", "last_item", "popular"]
 
 _ITEMS, _QUERIES = 16384, 256  # one block of scores: 16 MB
 
 Found = dict[str, list[Hit]]
 Ints = NDArray[np.int64]
+
+
+class Bm25:
+    """Items by the words they share with the query."""
+
+    def __init__(
+        self,
+        items: Iterable[Item],
+        *,
+        k1: float = 0.9,
+        b: float = 0.4,
+        stopwords: str = "english",
+        watch: Watch = silent,
+    ) -> None:
+        from bm25s import BM25
+        from bm25s.tokenization import tokenize
+
+        self._ids: list[str] = []
+        self._tokenize, self._stopwords = tokenize, stopwords
+        with watch("reading items for BM25", None) as task:
+
+            def texts() -> Iterator[str]:
+                for item in items:
+                    self._ids.append(item.id)
+                    task.advance()
+                    yield f"{item.title} {item.text}"
+
+            words = tokenize(texts(), stopwords=stopwords, show_progress=False)
+        self._index = BM25(k1=k1, b=b)
+        self._knows_words = bool(words.vocab)
+        if words.vocab:
+            self._index.index(words, show_progress=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the postings: scores, items, where each word begins. Without the words."""
+        if not self._knows_words:
+            return 0
+        return int(sum(array.nbytes for array in _arrays_of(self._index.scores)))
+
+    def search(self, queries: Sequence[Query], k: int, *, watch: Watch = silent) -> list[list[Hit]]:
+        """The ``k`` best items of every query; fewer where fewer share a word with it."""
+        _check_k(k)
+        texts = [query.text for query in queries]
+        spelled = self._tokenize(
+            texts, return_ids=False, stopwords=self._stopwords, show_progress=False
+        )
+        found: list[list[Hit]] = []
+        with watch("asking BM25", len(texts)) as task:
+            for tokens in spelled:
+                known = self._index.get_tokens_ids(tokens) if self._knows_words else []
+                found.append(_shared_words(self._index, known, self._ids, k))
+                task.advance()
+        return found
+
+
+class Dense:
+    """Items whose vectors are nearest to the query's, found by looking at all of them."""
+
+    def __init__(
+        self,
+        item_ids: Sequence[str],
+        item_vectors: Floats,
+        *,
+        metric: Literal["cosine", "dot"] = "cosine",
+    ) -> None:
+        if metric not in ("cosine", "dot"):
+            raise SettingsError(f"metric = '{metric}': expected 'cosine' or 'dot'.")
+        _check_vectors("item", item_ids, item_vectors)
+        self._ids, self._vectors, self._metric = item_ids, item_vectors, metric
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the vectors."""
+        return int(self._vectors.nbytes)
+
+    def search(self, vectors: Floats, k: int, *, watch: Watch = silent) -> list[list[Hit]]:
+        """The ``k`` nearest items of every query vector [Q, D]."""
+        _check_k(k)
+        if len(self._ids) and len(vectors) and self._vectors.shape[1] != vectors.shape[1]:
+            raise DimensionError(
+                f"item vectors are {self._vectors.shape[1]} wide and query vectors "
+                f"{vectors.shape[1]}. Expected the same: encode both with one encoder."
+            )
+        found: list[list[Hit]] = []
+        with watch("asking dense search", len(vectors)) as task:
+            for start in range(0, len(vectors), _QUERIES):
+                asked = _scaled(vectors[start : start + _QUERIES], self._metric)
+                best, scores = _nearest(self._vectors, asked, k, self._metric)
+                for places, values in zip(best, scores, strict=True):
+                    found.append(_hits([self._ids[i] for i in places], values.tolist()))
+                task.advance(len(asked))
+        return found
 
 
 def bm25(
@@ -37,36 +130,11 @@ def bm25(
     stopwords: str = "english",
     watch: Watch = silent,
 ) -> Found:
-    """The ``k`` best items of every query by the words they share."""
+    """Query id -> the ``k`` best items by BM25."""
     _check_k(k)
-    try:
-        from bm25s import BM25
-        from bm25s.tokenization import tokenize
-    except ImportError:
-        raise MissingExtra("BM25 baselines", "bm25s", "eval") from None
-    ids: list[str] = []
-    quiet = {"stopwords": stopwords, "show_progress": False}
-    with watch("reading items for BM25", None) as task:
-
-        def texts() -> Iterator[str]:
-            for item in items:
-                ids.append(item.id)
-                task.advance()
-                yield f"{item.title} {item.text}"
-
-        words = tokenize(texts(), **quiet)
-    index = BM25(k1=k1, b=b)
-    if words.vocab:
-        index.index(words, show_progress=False)
-    asked = list(queries)
-    spelled = tokenize([query.text for query in asked], return_ids=False, **quiet)
-    found: Found = {}
-    with watch("asking BM25", len(asked)) as task:
-        for query, tokens in zip(asked, spelled, strict=True):
-            known = index.get_tokens_ids(tokens) if words.vocab else []
-            found[query.id] = _shared_words(index, known, ids, k)
-            task.advance()
-    return found
+    index, asked = Bm25(items, k1=k1, b=b, stopwords=stopwords, watch=watch), list(queries)
+    answers = index.search(asked, k, watch=watch)
+    return {query.id: hits for query, hits in zip(asked, answers, strict=True)}
 
 
 def dense(
@@ -79,26 +147,12 @@ def dense(
     metric: Literal["cosine", "dot"] = "cosine",
     watch: Watch = silent,
 ) -> Found:
-    """The ``k`` items whose vectors are nearest to each query's, found by looking at all."""
+    """Query id -> the ``k`` items with the nearest vectors."""
     _check_k(k)
-    if metric not in ("cosine", "dot"):
-        raise SettingsError(f"metric = '{metric}': expected 'cosine' or 'dot'.")
-    _check_vectors("item", item_ids, item_vectors)
+    index = Dense(item_ids, item_vectors, metric=metric)
     _check_vectors("query", query_ids, query_vectors)
-    if len(item_ids) and len(query_ids) and item_vectors.shape[1] != query_vectors.shape[1]:
-        raise DimensionError(
-            f"item vectors are {item_vectors.shape[1]} wide and query vectors "
-            f"{query_vectors.shape[1]}. Expected the same: encode both with one encoder."
-        )
-    found: Found = {}
-    with watch("asking dense search", len(query_ids)) as task:
-        for start in range(0, len(query_ids), _QUERIES):
-            asked = _scaled(query_vectors[start : start + _QUERIES], metric)
-            best, scores = _nearest(item_vectors, asked, k, metric)
-            for row, query in enumerate(query_ids[start : start + _QUERIES]):
-                found[query] = _hits([item_ids[i] for i in best[row]], scores[row].tolist())
-            task.advance(len(asked))
-    return found
+    answers = index.search(query_vectors, k, watch=watch)
+    return dict(zip(query_ids, answers, strict=True))
 
 
 def popular(qrels: Iterable[Qrel], query_ids: Iterable[str], k: int) -> Found:
@@ -144,6 +198,10 @@ def last_item(
         scores = [1.0 + after[item] for item in first] + [counts[item] / total for item in rest]
         found[query.id] = _hits(first + rest, scores)
     return found
+
+
+def _arrays_of(scores: Mapping[str, Any]) -> list[NDArray[Any]]:
+    return [value for value in scores.values() if isinstance(value, np.ndarray)]
 
 
 def _shared_words(index: Any, tokens: list[int], ids: list[str], k: int) -> list[Hit]:

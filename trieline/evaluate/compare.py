@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trieline.errors import DataError, MissingExtra, SettingsError
+from trieline.errors import DataError, SettingsError
 from trieline.evaluate.score import Scores
 
 __all__ = ["Comparison", "compare", "holm"]
@@ -170,9 +170,7 @@ def _t_test(differences: Doubles) -> float:
     spread = differences.std(ddof=1)
     if spread == 0:  # the same difference on every query
         return 0.0
-    try:
-        from scipy.stats import t
-    except ImportError:
-        raise MissingExtra("paired t-tests", "scipy", "eval") from None
+    from scipy.stats import t
+
     statistic = differences.mean() / (spread / np.sqrt(len(differences)))
     return float(2 * t.sf(abs(statistic), len(differences) - 1))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
 from typing import Any, NamedTuple
 
-from trieline.errors import DataError, MissingExtra, SettingsError
+from trieline.errors import DataError, SettingsError
 from trieline.types import Hit, Qrel, Run
 
 __all__ = ["MEASURES", "Scores", "score"]
@@ -85,10 +85,8 @@ def _measure(text: str) -> Any:
         raise SettingsError(f"measure '{text}': {found['name']} takes no relevance level.")
     if "0" in (str(int(value)) for value in (level, cutoff) if value is not None):
         raise SettingsError(f"measure '{text}': cutoffs and relevance levels start at 1.")
-    try:
-        import ir_measures
-    except ImportError:
-        raise MissingExtra("measures", "ir-measures", "eval") from None
+    import ir_measures
+
     settings = {"rel": level, "cutoff": cutoff}
     return getattr(ir_measures, found["name"])(
         **{key: int(value) for key, value in settings.items() if value is not None}

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from trieline.errors import MissingExtra, SettingsError
+from trieline.errors import SettingsError
 from trieline.evaluate.compare import Comparison, holm
 from trieline.evaluate.score import Scores
 
@@ -134,11 +134,9 @@ def to_json(table: Table) -> str:
 
 def to_rich(table: Table) -> RichTable:
     """The table for a rich console."""
-    try:
-        from rich.table import Table as RichTable
-        from rich.text import Text
-    except ImportError:
-        raise MissingExtra("tables in the terminal", "rich", "cli") from None
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
     shown = RichTable(title=Text(table.title) if table.title else None)
     for column, numeric in zip(table.columns, _numeric(table), strict=True):
         shown.add_column(Text(column.name), justify="right" if numeric else "left")

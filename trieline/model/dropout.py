@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trieline.errors import SettingsError
+
 __all__ = ["Dropout"]
 
 _STEPS = 256  # what a byte can tell apart
@@ -26,7 +28,7 @@ class Dropout(nn.Module):
     def __init__(self, p: float) -> None:
         super().__init__()
         if not 0 <= p < 1:
-            raise ValueError(f"dropout {p}: expected 0 <= p < 1")
+            raise SettingsError(f"model.dropout = {p}: must be at least 0 and below 1.")
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:

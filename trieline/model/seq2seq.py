@@ -72,8 +72,10 @@ class Speller(nn.Module):
 
     def forward(self, asked: Asked, codes: Tensor) -> list[Tensor]:
         """Logits of every level under teacher forcing: L tensors [B, V of the level]."""
-        hidden = self.hidden(asked, codes)
-        return [self.alphabet.logits(hidden[:, level], level) for level in range(len(self.sizes))]
+        hidden = self.hidden(asked, codes).unbind(1)
+        # One split, not a slice a level: each slice's gradient would fill the whole table.
+        heads = torch.split(self.alphabet.output, list(self.sizes))
+        return [nn.functional.linear(h, head) for h, head in zip(hidden, heads, strict=True)]
 
     def begin(self, asked: Asked) -> Spelling:
         """Read the queries, once for all their beams."""

@@ -18,6 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trieline.model.dropout import Dropout
+
 __all__ = [
     "Attention",
     "Block",
@@ -158,7 +160,7 @@ class FeedForward(nn.Module):
         self.gate = nn.Linear(shape.width, shape.feed_forward, bias=False) if shape.gated else None
         self.up = nn.Linear(shape.width, shape.feed_forward, bias=False)
         self.down = nn.Linear(shape.feed_forward, shape.width, bias=False)
-        self.dropout = nn.Dropout(shape.dropout)
+        self.dropout = Dropout(shape.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.gate is None:
@@ -180,7 +182,7 @@ class Block(nn.Module):
         self.cross_attention = Attention(shape) if cross else None
         self.forward_norm = RMSNorm(shape.width)
         self.feed_forward = FeedForward(shape)
-        self.dropout = nn.Dropout(shape.dropout)
+        self.dropout = Dropout(shape.dropout)
 
     def look_around(self, x: Tensor, bias: Tensor) -> Tensor:
         """Self-attention over a whole sequence: x [B, T, width]."""
@@ -221,7 +223,7 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList(Block(shape, cross) for _ in range(shape.layers))
         self.bias = RelativeBias(shape, bidirectional=not cross)
         self.norm = RMSNorm(shape.width)
-        self.dropout = nn.Dropout(shape.dropout)
+        self.dropout = Dropout(shape.dropout)
 
     def layers(self) -> list[Block]:
         return cast("list[Block]", list(self.blocks))

@@ -57,13 +57,15 @@ class Batches:
         sizes: Sequence[int],
         settings: TrainSettings,
         item_vectors: Floats | None = None,
-        per_query: int = 16,
     ) -> None:
         _check(questions, pairs, codes, sizes, item_vectors)
         self.questions, self.pairs, self.codes = questions, pairs, codes
         self.settings, self.item_vectors = settings, item_vectors
         self.plan = Plan(
-            pairs, pseudo_share=settings.pseudo_share, per_query=per_query, seed=settings.seed
+            pairs,
+            pseudo_share=settings.pseudo_share,
+            per_query=settings.pairs_per_query,
+            seed=settings.seed,
         )
         self.step_size = settings.batch * settings.accumulate
         self.steps_per_epoch = -(-len(self.plan) // self.step_size)

@@ -62,7 +62,7 @@ class Report(NamedTuple):
     best_step: int  # the step whose weights the speller has
     stopped_early: bool
     loss: float | None  # mean over the last logged steps
-    seconds: float  # of all sessions together
+    seconds: float  # interrupted parts included
     precision: str
     log: Path | None
 
@@ -79,7 +79,7 @@ def train(
     validate: Validate | None = None,
     folder: Path | None = None,
     key: str = "",
-    pairs_per_query: int = 16,
+    pairs_per_query: int | None = None,  # None: as the settings say
     device: str | None = None,
     watch: Watch = silent,
 ) -> Report:
@@ -89,15 +89,14 @@ def train(
     ``trie`` is needed for ``settings.normalise = "legal"``. With a ``folder`` the run can be
     interrupted and called again; ``key`` stands for everything that cannot be seen from here (the
     vectors, the texts, the model's start): with another key it begins anew. A finished run is not
-    repeated. ``pairs_per_query`` is the most pairs of one query in an epoch (0: all of them).
-    ``device`` None: accelerate's choice.
+    repeated. ``device`` None: accelerate's choice.
     """
     check_settings(settings, trie)
     check_vectors(speller, questions, item_vectors)
-    batches = Batches(
-        questions, pairs, codes, speller.sizes, settings, item_vectors, pairs_per_query
-    )
-    steps = max(1, math.ceil(settings.epochs * batches.steps_per_epoch))
+    if pairs_per_query is not None:
+        settings = msgspec.structs.replace(settings, pairs_per_query=pairs_per_query)
+    batches = Batches(questions, pairs, codes, speller.sizes, settings, item_vectors)
+    steps = max(1, math.ceil(settings.epochs * batches.steps_per_epoch), settings.min_steps)
     steps = min(steps, settings.max_steps or steps)
     gpus = range(torch.cuda.device_count())
     with torch.random.fork_rng(devices=gpus):  # the caller's random numbers stay the caller's
