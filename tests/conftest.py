@@ -12,6 +12,7 @@ from hypothesis import settings
 # Before anything imports the libraries that read these.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see trieline.cli.main
 
 # No deadline: a busy machine is slow now and then, and that is nobody's bug.
 settings.register_profile("here", deadline=None)

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trieline.catalog import Catalog
+from trieline.errors import IndexFolderError
 from trieline.evaluate.table import Column, Table
 from trieline.ids import Stats, stats
 from trieline.index import Trie
-from trieline.store import open_folder
+from trieline.store import IndexFolder, open_folder
+from trieline.store.derived import derived_problems
 
 __all__ = ["IndexFacts", "index_facts", "verify_index"]
 
@@ -61,17 +63,26 @@ def index_facts(path: Path) -> IndexFacts:
 
 
 def verify_index(path: Path, *, repair: bool = False) -> tuple[list[str], list[str]]:
-    """Every problem in words, and the derived sets that were made again."""
-    folder = open_folder(path)
-    problems, repaired = folder.verify(), []
-    with Catalog.open(folder.file("catalog.sqlite"), read_only=not repair) as catalog:
-        problems += catalog.verify()
-        revision, codes = catalog.state()
-        if folder.derived("trie", revision) is None:
-            problems.append(f"{path}: the stored trie is not that of the catalog's present state")
-        if repair and problems:
-            with folder.writing() as writer:
-                arrays = Trie.build(codes, catalog.sizes).arrays()
-                writer.replace_derived("trie", revision, arrays)
-            repaired.append("trie")
-    return problems, repaired
+    """Every problem that is there (or left), in words, and the derived sets made again."""
+    try:
+        folder = open_folder(path)
+        problems, trie_is_good = _problems(folder)
+        if trie_is_good or not repair:
+            return problems, []
+        with Catalog.open(folder.file("catalog.sqlite")) as catalog, folder.writing() as writer:
+            revision, codes = catalog.state()
+            writer.replace_derived("trie", revision, Trie.build(codes, catalog.sizes).arrays())
+        return _problems(folder)[0], ["trie"]
+    except IndexFolderError as error:  # so damaged that it cannot be opened
+        return [str(error)], []
+
+
+def _problems(folder: IndexFolder) -> tuple[list[str], bool]:
+    """In words, and whether the stored trie is as it should be."""
+    with Catalog.open(folder.file("catalog.sqlite"), read_only=True) as catalog:
+        problems = [*folder.verify(), *catalog.verify()]
+        good = not derived_problems(folder.folder)
+        if good and folder.derived("trie", catalog.revision) is None:
+            problems.append(f"{folder.path}: the stored trie is not that of the catalog as it is")
+            good = False
+    return problems, good

@@ -47,9 +47,10 @@ def main() -> None:
     except TrielineError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted: the same command goes on where this one stopped.\n")
-        raise SystemExit(130) from None
+    except SystemExit as end:
+        if end.code == 130:  # what typer makes of a KeyboardInterrupt
+            sys.stderr.write("\ninterrupted: the same command goes on where this one stopped.\n")
+        raise
 
 
 def _version(wanted: bool) -> None:
@@ -110,7 +111,12 @@ def search(
     k: K = 10,
     beam: Beam = None,
     only: Annotated[
-        Path | None, typer.Option(help="A file of item ids, one a line: only these can be found.")
+        Path | None,
+        typer.Option(
+            help="A file of item ids, one a line: only these can be found.",
+            exists=True,
+            dir_okay=False,
+        ),
     ] = None,
     trace: Annotated[bool, typer.Option(help="Show the path of each docid.")] = False,
     device: Device = "cpu",
@@ -122,9 +128,9 @@ def search(
     """
     from trieline import show
 
-    asked = queries or [line for line in sys.stdin.read().splitlines() if line.strip()]
+    asked = queries or _lines(sys.stdin.read())
     with _open(index, device) as retriever:
-        allowed = None if only is None else only.read_text("utf-8").split()
+        allowed = None if only is None else _lines(only.read_text("utf-8"))
         answers = retriever.search(asked, k, beam=beam, filter=allowed, trace=trace)
     if json:
         show.as_json([_answer(q, hits) for q, hits in zip(asked, answers, strict=True)])
@@ -169,11 +175,14 @@ def evaluate(
     if run is not None:
         write_run(run, answers)
     qrels = list(judged.qrels(split))
-    systems = {index.name: score(answers, qrels, measures)}
+    ours, theirs = index.name, against.name if against else ""
+    if ours == theirs:
+        ours, theirs = str(index), str(against)
+    systems = {ours: score(answers, qrels, measures)}
     compared = []
     if against is not None:
-        systems[against.name] = score(read_run(against), qrels, measures)
-        compared = compare(systems[index.name], systems[against.name])
+        systems[theirs] = score(read_run(against), qrels, measures)
+        compared = compare(systems[ours], systems[theirs])
     if json:
         means = {name: scores.means for name, scores in systems.items()}
         pairs = [comparison._asdict() for comparison in compared]
@@ -181,8 +190,7 @@ def evaluate(
         return
     show.table(score_table(systems, title=f"{judged.name}, {split}: {len(answers)} queries"))
     if compared:
-        title = f"a = {index.name}, b = {against.name if against else ''}, paired"
-        show.table(comparison_table(compared, title))
+        show.table(comparison_table(compared, f"a = {ours}, b = {theirs}, paired"))
 
 
 @app.command()
@@ -231,7 +239,9 @@ def add(
 @app.command()
 def remove(
     index: Index,
-    ids: Annotated[list[str], typer.Argument(help="Item ids; - reads them from stdin.")],
+    ids: Annotated[
+        list[str], typer.Argument(help="Item ids; - reads them from stdin, one a line.")
+    ],
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
@@ -239,7 +249,7 @@ def remove(
 
     Example: `trieline remove my.tl doc17 doc18`
     """
-    wanted = sys.stdin.read().split() if ids == ["-"] else ids
+    wanted = _lines(sys.stdin.read()) if ids == ["-"] else ids
     with _open(index, device) as retriever:
         count = retriever.remove(wanted)
         total = len(retriever)
@@ -295,9 +305,9 @@ def verify(
             show.line(f"problem: {problem}")
         for name in repaired:
             show.line(f"made again: {name}")
-        if not problems:
+        if not problems and not repaired:
             show.line(f"{index}: everything is as it was written.")
-    if len(problems) > len(repaired):
+    if problems:
         raise typer.Exit(1)
 
 
@@ -354,3 +364,7 @@ def _plain(hit: Hit) -> dict[str, Any]:
     plain = hit._asdict()
     plain["trace"] = [step._asdict() for step in hit.trace]
     return plain
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]

@@ -10,18 +10,15 @@ memory; a search that runs meanwhile sees the state from before or after, never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from trieline.asking import Asker, Batch, as_queries, one_thread_each
 from trieline.build import build_index, write_index
 from trieline.catalog import Catalog
 from trieline.config import Recipe, from_mapping
@@ -29,19 +26,12 @@ from trieline.data import Dataset
 from trieline.decode import Expansion, Found, Geometric, beam_search
 from trieline.diagnose import Explanation, Survival, SurvivalCounter, explain, survival
 from trieline.encode import Encoder, open_encoder
-from trieline.errors import DataError, IndexFolderError, IndexMismatch, SettingsError
+from trieline.errors import IndexFolderError, IndexMismatch, SettingsError
 from trieline.ids import Docids, Stats, codebooks_of, load_docids, resolve, stats
 from trieline.index import Trie
-from trieline.model import Asked, Speller, load_speller
-from trieline.model.questions import (
-    HistoryQuestions,
-    TextQuestions,
-    VectorQuestions,
-    load_tokenizer,
-)
-from trieline.model.questions import Questions as QuestionSet
+from trieline.model import Speller, load_speller
 from trieline.store import IndexFolder, Writer, open_folder
-from trieline.types import Codes, Floats, Hit, Item, Qrel, Query
+from trieline.types import Codes, Hit, Item, Qrel, Query
 from trieline.watch import Watch, silent
 
 __all__ = ["Retriever"]
@@ -49,13 +39,6 @@ __all__ = ["Retriever"]
 Questions = str | Query | Sequence[str | Query]
 Filter = Collection[str] | NDArray[np.bool_]
 Observer = Callable[[Expansion], None]
-
-
-class _Batch(NamedTuple):
-    """Queries that are decoded together."""
-
-    asked: Asked
-    vectors: Floats | None
 
 
 class Retriever:
@@ -76,7 +59,7 @@ class Retriever:
         self.folder, self.recipe, self.catalog = folder, recipe, catalog
         self.docids, self.speller, self.encoder, self.trie = docids, speller, encoder, trie
         self._revision = revision
-        self._tokenizer: Any = None  # loading one takes longer than a search
+        self._asker = Asker(recipe, catalog, encoder)
 
     # --- making and opening -------------------------------------------------------------------
 
@@ -189,13 +172,11 @@ class Retriever:
         """
         asked = as_queries(queries)
         trie = self.trie if filter is None else self.trie.restrict(self._allowed(filter))
-        size = self.recipe.decode.batch
-        batches = [asked[low : low + size] for low in range(0, len(asked), size)]
-        ready = self._ask(asked, batches, watch)
+        ready = self._asker.ready(asked, watch, omega=self.recipe.decode.omega)
         answers: list[list[Hit]] = []
         with watch("searching", len(asked)) as task, one_thread_each() as workers:
 
-            def spell(batch: _Batch) -> list[Found]:
+            def spell(batch: Batch) -> list[Found]:
                 return self._spell(batch, trie, k, beam, trace=trace)
 
             for found in workers.map(spell, ready):
@@ -224,7 +205,7 @@ class Retriever:
         item = self.catalog.get([number])[0]
         width = self.recipe.decode.beam if beam is None else beam
 
-        (batch,) = self._ask(asked, [asked], silent)
+        (batch,) = self._asker.ready(asked, silent, omega=self.recipe.decode.omega)
 
         def search(observe: Observer) -> int | None:
             (found,) = self._spell(batch, self.trie, width, width, observe=observe)
@@ -263,7 +244,7 @@ class Retriever:
                 batch = asked[low : low + self.recipe.decode.batch]
                 targets = [np.concatenate(wanted[query.id]) for query in batch]
                 counters.append(SurvivalCounter(self.trie, targets))
-                (ready,) = self._ask(batch, [batch], silent)
+                (ready,) = self._asker.ready(batch, silent, omega=self.recipe.decode.omega)
                 self._spell(ready, self.trie, 1, width, observe=counters[-1].observe)
                 task.advance(len(batch))
         return survival(counters)
@@ -334,7 +315,7 @@ class Retriever:
 
     def _spell(
         self,
-        batch: _Batch,
+        batch: Batch,
         trie: Trie,
         k: int,
         beam: int | None,
@@ -356,56 +337,6 @@ class Retriever:
             trace=trace,
             observe=observe,
         )
-
-    def _ask(
-        self, queries: Sequence[Query], batches: Sequence[Sequence[Query]], watch: Watch
-    ) -> list[_Batch]:
-        """The batches as the model reads them, and as vectors where a guide compares with them.
-
-        All of it here, in the calling thread: neither encoder nor tokenizer is shared by threads.
-        """
-        model = self.recipe.model
-        vectors: Floats | None = None
-        if model.query == "embedding" or self.recipe.decode.omega:
-            vectors = self.encoder.encode(queries, watch)
-        if model.query == "tokens" and self._tokenizer is None:
-            self._tokenizer = load_tokenizer(model.text_model)
-        ready: list[_Batch] = []
-        low = 0
-        for batch in batches:
-            own = None if vectors is None else vectors[low : low + len(batch)]
-            ready.append(_Batch(self._questions(batch, own).batch(np.arange(len(batch))), own))
-            low += len(batch)
-        return ready
-
-    def _questions(self, queries: Sequence[Query], vectors: Floats | None) -> QuestionSet:
-        match self.recipe.model.query:
-            case "embedding":
-                assert vectors is not None
-                return VectorQuestions(vectors)
-            case "tokens":
-                return TextQuestions.of(queries, self.recipe.model, self._tokenizer)
-            case "history":
-                return self._histories(queries)
-
-    def _histories(self, queries: Sequence[Query]) -> HistoryQuestions:
-        """Histories as docids. Items that are no longer there are passed over."""
-        wanted = sorted({item for query in queries for item in query.history})
-        known = [(item, self.catalog.find(item)) for item in wanted]
-        held = [(item, number) for item, number in known if number is not None]
-        place = {item: row for row, (item, _) in enumerate(held)}
-        rows = [self.catalog.docids(number)[0] for _, number in held]
-        histories = [
-            np.array([place[i] for i in query.history if i in place], np.int64) for query in queries
-        ]
-        for query, history in zip(queries, histories, strict=True):
-            if not len(history):
-                raise DataError(
-                    f"query '{query.id}': none of its {len(query.history)} past items is in the "
-                    "index. Give at least one known item id in Query.history."
-                )
-        codes = np.array(rows, np.uint16).reshape(len(rows), self.trie.depth)
-        return HistoryQuestions(histories, codes, self.recipe.model.max_history)
 
     def _hits(self, found: Found, trie: Trie) -> list[Hit]:
         items = self.catalog.found(found.items)  # one may have been removed meanwhile
@@ -439,32 +370,6 @@ class Retriever:
         codes, owner = self.catalog.codes()
         _, position = np.unique(owner, return_inverse=True)
         return Codes(codes, position.astype(np.uint32))
-
-
-@contextmanager
-def one_thread_each() -> Iterator[ThreadPoolExecutor]:
-    """As many workers as torch had threads, each with one.
-
-    Threads inside one small search mostly wait for each other: on a busy machine it took 40 times
-    as long with two as with one.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(threads) as workers:
-            yield workers
-    finally:
-        torch.set_num_threads(threads)
-
-
-def as_queries(queries: Questions) -> list[Query]:
-    """Texts become queries named by their place."""
-    if isinstance(queries, str | Query):
-        queries = [queries]
-    return [
-        query if isinstance(query, Query) else Query(id=str(place), text=query)
-        for place, query in enumerate(queries)
-    ]
 
 
 def _open_trie(folder: IndexFolder, catalog: Catalog, revision: int) -> Trie:

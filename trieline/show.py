@@ -22,8 +22,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table as RichTable
+from rich.text import Text
 
-from trieline.evaluate.table import Table, to_rich
+from trieline.evaluate.table import Table, to_rich, to_text
 from trieline.types import Hit
 from trieline.watch import Task
 
@@ -31,6 +32,7 @@ __all__ = ["answers", "as_json", "bars", "line", "note", "table"]
 
 _OUT = Console()
 _ERR = Console(stderr=True)
+_PAGE = 160  # columns of a table in a file or a pipe, which have no width of their own
 
 
 class _Bar:
@@ -79,12 +81,16 @@ def as_json(value: Any) -> None:
 
 def table(shown: Table) -> None:
     """A table of figures."""
-    _OUT.print(to_rich(shown))
+    if _OUT.is_terminal:
+        _OUT.print(to_rich(shown))
+    else:
+        sys.stdout.write(to_text(shown, _PAGE))
 
 
 def answers(query: str, hits: Sequence[Hit], *, title: str = "") -> None:
     """The hits of one query: rank, score, docid, item."""
-    shown = RichTable(title=title or f"“{query}”", title_justify="left", box=None, pad_edge=False)
+    heading = Text(title or f"“{query}”", style="italic")  # a plain str would be read as markup
+    shown = RichTable(title=heading, title_justify="left", box=None, pad_edge=False)
     for name, justify in (("", "right"), ("score", "right"), ("docid", "left"), ("item", "left")):
         shown.add_column(name, justify=justify, no_wrap=name != "item")  # type: ignore[arg-type]
     for hit in hits:

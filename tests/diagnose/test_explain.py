@@ -29,16 +29,12 @@ def story_of(
     number: int, question: Asked, beam: int, trie: Trie = TRIE, codes: Codes = CODES, **more
 ) -> Explanation:
     def search(observe):
-        (found,) = beam_search(
-            MODEL, question, trie, beam=beam, k=beam, observe=observe, **more
-        )
+        (found,) = beam_search(MODEL, question, trie, beam=beam, k=beam, observe=observe, **more)
         at = np.flatnonzero(found.items == number)
         return int(at[0]) + 1 if len(at) else None
 
     rows = codes.codes[codes.owner == number]
-    return explain(
-        search, trie, rows, query="what", item_id=f"i{number}", title="Thing", beam=beam
-    )
+    return explain(search, trie, rows, query="what", item_id=f"i{number}", title="Thing", beam=beam)
 
 
 def levels_of_dicts(steps: dict, rows: list, width: int) -> list[list[tuple[float, tuple]]]:
@@ -172,12 +168,11 @@ def test_ties_go_to_the_candidate_that_the_beam_keeps() -> None:
     question = one(asked(1))
     kept = 0
     for number in range(80):
+
         def search(observe):
             beam_search(flat, question, TRIE, beam=2, k=1, observe=observe)
 
-        (story,) = explain(
-            search, TRIE, CODES.codes[[number]], query="", item_id="", beam=2
-        ).docids
+        (story,) = explain(search, TRIE, CODES.codes[[number]], query="", item_id="", beam=2).docids
         for level in story.levels:
             assert level.kept == (level.rank <= 2)
         kept += story.lost_at is None
@@ -185,10 +180,8 @@ def test_ties_go_to_the_candidate_that_the_beam_keeps() -> None:
 
 
 def test_a_docid_that_is_not_in_the_trie() -> None:
-    free = next(
-        row
-        for row in np.ndindex(*SIZES)
-        if tuple(row) not in set(docids(CODES))
-    )
+    free = next(row for row in np.ndindex(*SIZES) if tuple(row) not in set(docids(CODES)))
     with pytest.raises(IndexMismatch, match="'new' is not in the trie.*Load it again"):
-        explain(lambda observe: None, TRIE, np.array([free], np.uint16), query="", item_id="new", beam=1)
+        explain(
+            lambda observe: None, TRIE, np.array([free], np.uint16), query="", item_id="new", beam=1
+        )

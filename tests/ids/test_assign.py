@@ -126,3 +126,16 @@ def test_a_prefix_is_a_part_of_the_sum() -> None:
     codes = np.array([[1, 2, 3]])
     np.testing.assert_allclose(reconstruct(codes[:, :2], books)[0], books[0][1] + books[1][2])
     np.testing.assert_array_equal(reconstruct(codes[:, :0], books), np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+def test_going_on_from_a_known_beam(
+    beam: int, metric: Metric, clustered: Callable[..., Floats]
+) -> None:
+    items, books = clustered(200, 6), books_of((7, 5, 3, 4), 6, 1)
+    whole = hypotheses(items, books, metric=metric, beam=beam)
+    for levels in (1, 2, 4):
+        known = hypotheses(items, books[:levels], metric=metric, beam=beam)
+        grown = hypotheses(items, books, metric=metric, beam=beam, known=known)
+        np.testing.assert_array_equal(grown, whole)

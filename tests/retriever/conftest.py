@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from targets import Targets
 from workshop import dataset, save_words, small_recipe
 
 from trieline.retriever import Retriever
@@ -34,3 +35,10 @@ def retriever(built: Path, tmp_path: Path) -> Iterator[Retriever]:
     shutil.copytree(built, path)
     with Retriever.load(path) as opened:
         yield opened
+
+
+@pytest.fixture
+def targets(built: Path, tmp_path: Path) -> Targets:
+    """A place where nothing is, and one where an index is."""
+    shutil.copytree(built, tmp_path / "old.tl")
+    return Targets(tmp_path / "fresh.tl", tmp_path / "old.tl")

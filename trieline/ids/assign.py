@@ -45,24 +45,35 @@ def assign(
 
 
 def hypotheses(
-    items: Floats, books: Sequence[Floats], *, metric: Metric = "l2", beam: int = 1
+    items: Floats,
+    books: Sequence[Floats],
+    *,
+    metric: Metric = "l2",
+    beam: int = 1,
+    known: NDArray[np.uint16] | None = None,
 ) -> NDArray[np.uint16]:
     """The beam after the last level: codes [N, W, L], best first.
 
-    W is ``beam``, or less where the levels have fewer combinations.
+    W is ``beam``, or less where the levels have fewer combinations. ``known`` [N, w, l] is the same
+    beam after the first l levels, where somebody has it: then only the others are searched.
     """
-    levels = [_level(book, metric) for book in books]
-    widths = _widths([len(book) for book in books], beam, metric)
-    codes = np.empty((len(items), widths[-1] if widths else 1, len(books)), dtype=np.uint16)
+    if known is None:
+        known = np.zeros((len(items), 1, 0), dtype=np.uint16)
+    levels = [_level(book, metric) for book in books[known.shape[2] :]]
+    widths = _widths([len(level.book) for level in levels], known.shape[1], beam, metric)
+    codes = np.empty((len(items), [known.shape[1], *widths][-1], len(books)), dtype=np.uint16)
     widest = max((len(book) for book in books), default=1)
     cells = max(widths, default=1) * max(widest, items.shape[1])
     rows = max(16, min(_ROWS, _CELLS // cells))
     for start in range(0, len(items), rows):
-        block = items[start : start + rows]
+        block = slice(start, start + rows)
+        prefixes = known[block]
+        left = items[block][:, None, :] - reconstruct(prefixes, books)  # (n, w, D)
         if beam == 1:
-            codes[start : start + rows, 0] = _greedy(block, levels)
+            found = _greedy(left[:, 0], levels)[:, None]
+            codes[block] = np.concatenate([prefixes, found], axis=2)
         else:
-            codes[start : start + rows] = _beam(block, levels, widths, metric, beam)
+            codes[block] = _beam(left, prefixes, levels, widths, metric, beam)
     return codes
 
 
@@ -94,17 +105,17 @@ def _level(book: Floats, metric: Metric) -> _Level:
     return _Level(book, unit, np.zeros_like(square), length, square)
 
 
-def _widths(sizes: Sequence[int], beam: int, metric: Metric) -> list[int]:
-    widths, width = [], 1
+def _widths(sizes: Sequence[int], width: int, beam: int, metric: Metric) -> list[int]:
+    widths = []
     for size in sizes:
         width = min(beam, width * (size if metric == "l2" else min(size, beam)))
         widths.append(width)
     return widths
 
 
-def _greedy(block: Floats, levels: Sequence[_Level]) -> NDArray[np.uint16]:
-    codes = np.empty((len(block), len(levels)), dtype=np.uint16)
-    left = block.copy()  # (n, D)
+def _greedy(left: Floats, levels: Sequence[_Level]) -> NDArray[np.uint16]:
+    """Codes of the levels; ``left`` [n, D] is used up."""
+    codes = np.empty((len(left), len(levels)), dtype=np.uint16)
     for number, level in enumerate(levels):
         match = left @ level.match.T  # (n, V)
         match -= level.half
@@ -115,13 +126,17 @@ def _greedy(block: Floats, levels: Sequence[_Level]) -> NDArray[np.uint16]:
 
 
 def _beam(
-    block: Floats, levels: Sequence[_Level], widths: Sequence[int], metric: Metric, beam: int
+    left: Floats,
+    codes: NDArray[np.uint16],
+    levels: Sequence[_Level],
+    widths: Sequence[int],
+    metric: Metric,
+    beam: int,
 ) -> NDArray[np.uint16]:
-    n, width = block.shape
+    """The partial sums ``codes`` [n, w, l], which leave ``left`` [n, w, D], grown by the levels."""
+    n, _, width = left.shape
     rows = np.arange(n)[:, None]
-    left = block[:, None, :]  # (n, W, D)
-    codes = np.empty((n, 1, len(levels)), dtype=np.uint16)
-    for number, level in enumerate(levels):
+    for level, size in zip(levels, widths, strict=True):
         cost = np.einsum("nwd,nwd->nw", left, left)  # squared distance of each partial sum
         match = (left.reshape(-1, width) @ level.match.T).reshape(n, -1, len(level.book))
         outside = _outside(match, beam) if metric == "cosine" else None
@@ -130,11 +145,11 @@ def _beam(
         match += cost[:, :, None]  # now |r - c|^2
         if outside is not None:
             match[outside] = np.inf
-        pick = _smallest(match.reshape(n, -1), widths[number])
+        pick = _smallest(match.reshape(n, -1), size)
         parent, code = np.divmod(pick, len(level.book))
         left = left[rows, parent] - level.book[code]
-        codes = codes[rows, parent]
-        codes[:, :, number] = code
+        code = code.astype(np.uint16)[:, :, None]
+        codes = np.concatenate([codes[rows, parent], code], axis=2)
     return codes
 
 

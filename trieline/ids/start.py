@@ -76,7 +76,7 @@ def _level_by_level(
         cloud = _left_over(items, found[:, :learnt_from], books, size, seed + level)
         book = _words(cloud, size, metric, seed + level)
         books, anchors = [*books, book], [*anchors, book]
-        found = hypotheses(items, books, metric=metric, beam=beam)
+        found = hypotheses(items, books, metric=metric, beam=beam, known=found)
         rounds = _ROUNDS if level == len(sizes) - 1 else min(level, 1)
         books, found = _refitted(items, found, books, anchors, metric, beam, rounds)
         task.advance(note=f"level {level + 1}")

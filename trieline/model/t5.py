@@ -138,16 +138,24 @@ class Attention(nn.Module):
         return self.split(self.k(x)), self.split(self.v(x))
 
     def forward(self, x: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
-        """x [B, T, width] looks at key, value [B, H, S, d]; bias broadcasts to [B, H, T, S]."""
-        query = self.split(self.q(x))
-        out = F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=None if bias is None else bias.to(query.dtype),
-            dropout_p=self.dropout if self.training else 0.0,
-            scale=1.0,
-        )
+        """x [B, T, width] looks at key, value [B, H, S, d]; bias broadcasts to [B, H, T, S].
+
+        Something must be visible to every query: no bias hides all of S.
+        """
+        if key.shape[2] == 1:
+            # A softmax over one thing is 1, so the value is the answer. (And attention dropout
+            # would not thin the only soft token but drop it.)
+            out = value.expand(-1, -1, x.shape[1], -1)
+        else:
+            query = self.split(self.q(x))
+            out = F.scaled_dot_product_attention(
+                query,
+                key,
+                value,
+                attn_mask=None if bias is None else bias.to(query.dtype),
+                dropout_p=self.dropout if self.training else 0.0,
+                scale=1.0,
+            )
         projected: Tensor = self.o(out.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1))
         return projected
 

@@ -1,0 +1,128 @@
+"""From what a user asks to what a model reads: texts, vectors, histories, in batches.
+
+The trap: neither an encoder nor a tokenizer may be shared by threads, so all of this happens in the
+calling thread, before a search spreads over workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from trieline.catalog import Catalog
+from trieline.config import Recipe
+from trieline.encode import Encoder
+from trieline.errors import DataError
+from trieline.model import Asked
+from trieline.model.questions import (
+    HistoryQuestions,
+    Questions,
+    TextQuestions,
+    VectorQuestions,
+    load_tokenizer,
+)
+from trieline.types import Floats, Query
+from trieline.watch import Watch, silent
+
+__all__ = ["Asker", "Batch", "as_queries", "one_thread_each"]
+
+
+_MANY = 256  # queries
+
+
+class Batch(NamedTuple):
+    """Queries that are decoded together."""
+
+    asked: Asked
+    vectors: Floats | None  # [B, D] where the model or a guide reads vectors
+
+
+class Asker:
+    """Prepares queries for one index."""
+
+    def __init__(self, recipe: Recipe, catalog: Catalog, encoder: Encoder) -> None:
+        self.recipe, self.catalog, self.encoder = recipe, catalog, encoder
+        self._tokenizer: Any = None  # loading one takes longer than a search
+
+    def ready(
+        self,
+        queries: Sequence[Query],
+        watch: Watch,
+        *,
+        omega: float = 0.0,
+    ) -> list[Batch]:
+        """The queries as the model reads them, and as vectors where a guide compares with them."""
+        model = self.recipe.model
+        vectors: Floats | None = None
+        if model.query == "embedding" or omega:
+            # Fewer are encoded in a second: not worth a progress bar.
+            vectors = self.encoder.encode(queries, watch if len(queries) > _MANY else silent)
+        if model.query == "tokens" and self._tokenizer is None:
+            self._tokenizer = load_tokenizer(model.text_model)
+        size = self.recipe.decode.batch
+        ready: list[Batch] = []
+        for low in range(0, len(queries), size):
+            some = queries[low : low + size]
+            own = None if vectors is None else vectors[low : low + size]
+            ready.append(Batch(self._questions(some, own).batch(np.arange(len(some))), own))
+        return ready
+
+    def _questions(self, queries: Sequence[Query], vectors: Floats | None) -> Questions:
+        match self.recipe.model.query:
+            case "embedding":
+                assert vectors is not None
+                return VectorQuestions(vectors)
+            case "tokens":
+                return TextQuestions.of(queries, self.recipe.model, self._tokenizer)
+            case "history":
+                return self._histories(queries)
+
+    def _histories(self, queries: Sequence[Query]) -> HistoryQuestions:
+        """Histories as docids. Items that are no longer there are passed over."""
+        wanted = sorted({item for query in queries for item in query.history})
+        known = [(item, self.catalog.find(item)) for item in wanted]
+        held = [(item, number) for item, number in known if number is not None]
+        place = {item: row for row, (item, _) in enumerate(held)}
+        rows = [self.catalog.docids(number)[0] for _, number in held]
+        histories = [
+            np.array([place[i] for i in query.history if i in place], np.int64) for query in queries
+        ]
+        for query, history in zip(queries, histories, strict=True):
+            if not len(history):
+                raise DataError(
+                    f"query '{query.id}': none of its {len(query.history)} past items is in the "
+                    "index. Give at least one known item id in Query.history."
+                )
+        codes = np.array(rows, np.uint16).reshape(len(rows), self.catalog.depth)
+        return HistoryQuestions(histories, codes, self.recipe.model.max_history)
+
+
+@contextmanager
+def one_thread_each() -> Iterator[ThreadPoolExecutor]:
+    """As many workers as torch had threads, each with one.
+
+    Threads inside one small search mostly wait for each other: on a busy machine it took 40 times
+    as long with two as with one.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as workers:
+            yield workers
+    finally:
+        torch.set_num_threads(threads)
+
+
+def as_queries(queries: str | Query | Sequence[str | Query]) -> list[Query]:
+    """Texts become queries named by their place."""
+    if isinstance(queries, str | Query):
+        queries = [queries]
+    return [
+        query if isinstance(query, Query) else Query(id=str(place), text=query)
+        for place, query in enumerate(queries)
+    ]
