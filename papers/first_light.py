@@ -47,7 +47,7 @@ TEXT_MEASURES = ("Success@1", "R@10", "nDCG@10", "RR@10")
 NEXT = ("recsys/beauty",)
 NEXT_MEASURES = ("R@5", "R@10", "nDCG@5", "nDCG@10")
 OMEGAS = (0.0, 1.0, 3.0, 10.0)
-TRAINED = ("model.width=384", "model.heads=6", "train.batch=128", "train.max_steps=3000")
+TRAINED = ("train.batch=128", "train.max_steps=3000")
 SETTINGS = {
     "nfcorpus": ("genius", (*TRAINED, "train.evaluate_every=1.5")),
     "scifact": ("genius", (*TRAINED, "train.evaluate_every=11")),

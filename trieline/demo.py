@@ -142,7 +142,7 @@ def _print(
     for place, question in enumerate(QUESTIONS):
         show.line()
         for name, found in answers.items():
-            show.answers(question, found[place], title=f"“{question}”  {name}")
+            show.answers(question, found[place], title=f"“{question}”, {name}")
     show.line()
     show.line("Ask it yourself:")
     show.line(f"  {_command()} search {out} 'split a string into shell words' -k 5")

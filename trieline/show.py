@@ -21,8 +21,6 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from trieline.evaluate.table import Table, to_rich, to_text
 from trieline.types import Hit
@@ -88,15 +86,14 @@ def table(shown: Table) -> None:
 
 
 def answers(query: str, hits: Sequence[Hit], *, title: str = "") -> None:
-    """The hits of one query: rank, score, docid, item."""
-    heading = Text(title or f"“{query}”", style="italic")  # a plain str would be read as markup
-    shown = RichTable(title=heading, title_justify="left", box=None, pad_edge=False)
-    for name, justify in (("", "right"), ("score", "right"), ("docid", "left"), ("item", "left")):
-        shown.add_column(name, justify=justify, no_wrap=name != "item")  # type: ignore[arg-type]
-    for hit in hits:
-        label = f"{hit.item_id}  {hit.title}" if hit.title not in ("", hit.item_id) else hit.item_id
-        docid = "-".join(map(str, hit.docid))
-        shown.add_row(f"{hit.rank}", f"{hit.score:.2f}", docid, label, style=None)
-    _OUT.print(shown, markup=False, highlight=False)
+    """The hits of one query: rank, score, docid, item. A line each, cut at the terminal's width."""
+    line(title or f"“{query}”")
+    docids = ["-".join(map(str, hit.docid)) for hit in hits]
+    width = max(map(len, docids), default=0)
+    for hit, docid in zip(hits, docids, strict=True):
+        names = [hit.item_id] if not hit.title.startswith(hit.item_id) else []
+        names += [hit.title] if hit.title else []
+        text = f"{hit.rank:4d}  {hit.score:8.2f}  {docid:{width}}  {'  '.join(names)}"
+        line(text[: _OUT.width] if _OUT.is_terminal else text)
     if not hits:
-        line("  nothing found")
+        line("      nothing found")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from trieline.errors import DataError, DimensionError, SettingsError
-from trieline.evaluate import bm25, dense, last_item, popular
+from trieline.evaluate.baselines import Bm25, Dense, bm25, dense, last_item, popular
 from trieline.types import Hit, Item, Qrel, Query
 
 ITEMS = [
@@ -199,3 +199,17 @@ def test_k_is_at_least_one(k: int) -> None:
     ):
         with pytest.raises(SettingsError, match="at least 1"):
             find()
+
+
+def test_an_index_is_asked_many_times_and_knows_its_bytes() -> None:
+    items = [Item("a", "red kettle"), Item("b", "blue kettle pot")]
+    words, vectors = Bm25(items), np.eye(2, dtype=np.float32)
+    near = Dense(["a", "b"], vectors)
+    asked = [Query("q", "kettle"), Query("r", "pot")]
+    assert [[hit.item_id for hit in hits] for hits in words.search(asked, 2)] == [["a", "b"], ["b"]]
+    assert words.search(asked[1:], 2) == words.search(asked, 2)[1:]
+    assert [hits[0].item_id for hits in near.search(vectors[::-1], 1)] == ["b", "a"]
+    # five postings of a score and an item, and where each of four words begins and the last ends
+    assert words.nbytes == 5 * (4 + 4) + 5 * 4
+    assert near.nbytes == 2 * 2 * 4
+    assert Bm25([Item("a", "")]).nbytes == 0

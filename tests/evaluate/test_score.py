@@ -3,6 +3,8 @@ from __future__ import annotations
 from math import log2
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trieline.errors import DataError, SettingsError
 from trieline.evaluate import MEASURES, score
@@ -126,6 +128,7 @@ def test_an_item_named_twice() -> None:
         score({"q1": hits("b", "a", "b")}, QRELS)
 
 
+@given(st.permutations("abcdefgh"), st.sets(st.sampled_from("abcdefgh"), min_size=1))
 def test_values_lie_between_zero_and_one_and_more_depth_never_hurts(
     order: list[str], relevant: set[str]
 ) -> None:
