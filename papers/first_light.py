@@ -1,12 +1,18 @@
 """First light: plain generative retrieval beside what people use today. Writes first-light.md.
 
-    python papers/first_light.py --data DATA          runs every cell that is missing, then the page
-    python papers/first_light.py --data DATA --page   the page alone, from the cells that are there
+    python papers/first_light.py --data DATA                every cell that is missing, the page
+    python papers/first_light.py --data DATA --only tldr    of one data set (or several)
+    python papers/first_light.py --page                     the page alone, from what is there
+    python papers/first_light.py --data DATA --time         the times alone, measured again
 
 DATA holds nfcorpus, scifact, tldr (BEIR folders) and recsys/beauty (sequences). A cell is one
 system on one data set with one seed; it is kept as JSON under --cells and not run again while its
 settings are the same. Everything is chosen on the dev split; a cell looks at the test split once.
-Survival is over the first 1,000 test queries.
+Survival is over the first 1,000 test queries. Times are cells of their own, measured last: all
+systems of a data set in turns, one thread, with the index of the first seed.
+
+Training is done with as many threads as OMP_NUM_THREADS says. On two cores, two processes with one
+thread each and different --only finish sooner than one with two.
 """
 
 from __future__ import annotations
@@ -16,37 +22,25 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: see trieline.cli.main
 
 import argparse
-import hashlib
 import json
-import platform
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
-import torch
-from threadpoolctl import threadpool_limits
+from cells import cell_file, fastest, fill, read_cells, write_text
+from first_light_page import NEXT, NEXT_MEASURES, SEEDS, TESTED, TEXT, TEXT_MEASURES, write_page
 
 from trieline import Retriever, open_dataset, score
 from trieline.config import apply, cache_folder, load_recipe, to_mapping
 from trieline.data import Dataset, hold_out
 from trieline.encode import open_encoder
-from trieline.evaluate import Scores, compare
+from trieline.errors import IndexFolderError
 from trieline.evaluate.baselines import Bm25, Dense, last_item, popular
-from trieline.evaluate.table import Cell, Column, Spread, Table, to_markdown
 from trieline.show import bars
 from trieline.types import Hit, Query
 
-SEEDS = (0, 1, 2)
-TEXT = ("nfcorpus", "scifact", "tldr")
-TEXT_MEASURES = ("Success@1", "R@10", "nDCG@10", "RR@10")
-NEXT = ("recsys/beauty",)
-NEXT_MEASURES = ("R@5", "R@10", "nDCG@5", "nDCG@10")
-OMEGAS = (0.0, 1.0, 3.0, 10.0)
+OMEGAS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)
 TRAINED = ("train.batch=128", "train.max_steps=3000")
 SETTINGS = {
     "nfcorpus": ("genius", (*TRAINED, "train.evaluate_every=1.5")),
@@ -57,32 +51,43 @@ SETTINGS = {
         ("model.max_history=10", "train.max_steps=2565", "train.evaluate_every=1"),
     ),
 }
-TESTED = "nDCG@10"
-TIMED = 60  # queries asked one by one
+TIMED, ROUNDS = 40, 5  # queries asked one by one, and how often
+
+Run = Callable[[], dict[str, Any]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--cells", type=Path, default=Path(__file__).with_name("first-light"))
-    parser.add_argument("--only", help="one data set")
+    parser.add_argument("--only", nargs="+", choices=(*TEXT, *NEXT), help="some data sets")
     parser.add_argument("--steps", type=int, help="train that briefly: to try this script")
     parser.add_argument("--page", action="store_true", help="write the page, run nothing")
+    parser.add_argument("--time", action="store_true", help="measure the times again, only them")
     options = parser.parse_args()
     options.cells.mkdir(parents=True, exist_ok=True)
-    chosen = [name for name in (*TEXT, *NEXT) if options.only in (None, name)]
-    if not options.page:  # all sets with one seed before the next, so that the page fills evenly
-        for seed in (None, *SEEDS):
-            for name in chosen:
-                for cell, run in plan(name, options.data, seed, options.steps):
-                    fill(options.cells, cell, run)
-                    save_page(options.cells)
+    chosen = options.only or (*TEXT, *NEXT)
+    # All sets with one seed before the next, so that the page fills evenly.
+    planned = [
+        (cell, run)
+        for seed in (None, *SEEDS)
+        for name in chosen
+        for cell, run in plan(name, options.data, seed, options.steps)
+    ]
+    timings = [timing(name, options) for name in chosen]
+    if options.time:
+        planned = []
+        for cell, _ in timings:
+            cell_file(options.cells, cell).unlink(missing_ok=True)
+    if not options.page:
+        for cell, run in [*planned, *timings]:
+            fill(options.cells, cell, run)
+            save_page(options.cells)
     save_page(options.cells)
 
 
 def save_page(cells: Path) -> None:
-    page = write_page(cells)
-    cells.with_suffix(".md").write_text(page, encoding="utf-8")
+    write_text(cells.with_suffix(".md"), write_page(read_cells(cells)))
 
 
 # --- cells --------------------------------------------------------------------------------------
@@ -90,82 +95,79 @@ def save_page(cells: Path) -> None:
 
 def plan(
     name: str, data: Path, seed: int | None, steps: int | None
-) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+) -> Iterator[tuple[dict[str, Any], Run]]:
     """The cells of a data set: what identifies each, and how it is run. Seed None: baselines."""
-    recipe, settings = SETTINGS[name]
     source = data / name
     if seed is None:
         for system in ("BM25", "dense") if name in TEXT else ("popular", "last item"):
             yield {"data": name, "system": system}, lambda s=system: baseline(s, name, source)
         return
-    changes = (*settings, f"train.seed={seed}", *([f"train.max_steps={steps}"] if steps else []))
+    recipe, changes = changed(name, seed, steps)
     full = to_mapping(load_recipe(recipe, changes))
     cell = {"data": name, "system": recipe, "seed": seed, "recipe": full}
+    if name in TEXT:
+        cell["omegas"] = OMEGAS
     yield cell, lambda: ours(name, source, recipe, changes)
 
 
-def fill(cells: Path, cell: Mapping[str, Any], run: Callable[[], dict[str, Any]]) -> None:
-    """Run a cell unless it is there; a broken run leaves nothing."""
-    file = cells / f"{cell_name(cell)}.json"
-    if file.exists():
-        return
-    sys.stderr.write(f"--- {cell['data']} · {cell['system']} · seed {cell.get('seed', '-')}\n")
-    begin = time.perf_counter()
-    found = run()
-    told = {"cell": cell, "machine": machine(), "seconds": time.perf_counter() - begin, **found}
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps(told), encoding="utf-8")
-    part.replace(file)
+def changed(name: str, seed: int, steps: int | None) -> tuple[str, tuple[str, ...]]:
+    """The recipe of a data set and the settings that differ from it."""
+    recipe, settings = SETTINGS[name]
+    return recipe, (
+        *settings,
+        f"train.seed={seed}",
+        *([f"train.max_steps={steps}"] if steps else []),
+    )
 
 
-def cell_name(cell: Mapping[str, Any]) -> str:
-    key = hashlib.sha256(json.dumps(cell, sort_keys=True).encode()).hexdigest()[:10]
-    words = [str(cell["data"]), str(cell["system"]), str(cell.get("seed", ""))]
-    return "-".join("-".join(words).replace("/", "-").split()) + f"-{key}"
+def kept_index(name: str) -> Path:
+    """The index of the first seed stays, to be timed."""
+    return cache_folder() / "first-light" / f"{name.replace('/', '-')}.tl"
 
 
 def baseline(system: str, name: str, source: Path) -> dict[str, Any]:
     dataset = split(open_dataset(source))
     queries, qrels = list(dataset.queries("test")), list(dataset.qrels("test"))
-    measures = TEXT_MEASURES if name in TEXT else NEXT_MEASURES
     if system == "popular":
         hits = popular(dataset.qrels("train"), [query.id for query in queries], 100)
-        return {"measures": measured(hits, qrels, measures)}
+        return {"measures": measured(hits, qrels, NEXT_MEASURES)}
     if system == "last item":
         hits = last_item(dataset.queries("train"), dataset.qrels("train"), queries, 100)
-        return {"measures": measured(hits, qrels, measures)}
-    items = list(dataset.items())
-    index: Any
-    if system == "BM25":
-        index = Bm25(items)
-        search = index.search
-    else:
-        encoder = open_encoder(load_recipe(SETTINGS[name][0]).encode, cache_folder())
-        index = Dense([item.id for item in items], encoder.encode(items, bars))
-        vectors = {q.id: v for q, v in zip(queries, encoder.encode(queries, bars), strict=True)}
-
-        def search(some: Sequence[Query], k: int) -> list[list[Hit]]:
-            return index.search(np.stack([vectors[query.id] for query in some]), k)
-
+        return {"measures": measured(hits, qrels, NEXT_MEASURES)}
+    index, search = open_baseline(system, name, dataset, queries)
     found = search(queries, 100)
-    hits = {query.id: own for query, own in zip(queries, found, strict=True)}
-    return {
-        "measures": measured(hits, qrels, measures),
-        "bytes": index.nbytes / len(items),
-        "ms": milliseconds(search, queries),
-    }
+    run = {query.id: own for query, own in zip(queries, found, strict=True)}
+    size = index.nbytes / sum(1 for _ in dataset.items())
+    return {"measures": measured(run, qrels, TEXT_MEASURES), "bytes": size}
+
+
+def open_baseline(
+    system: str, name: str, dataset: Dataset, queries: Sequence[Query]
+) -> tuple[Bm25 | Dense, Callable[[Sequence[Query], int], list[list[Hit]]]]:
+    """An index, and how it is asked; the vectors of the queries are ready."""
+    items = list(dataset.items())
+    if system == "BM25":
+        words = Bm25(items)
+        return words, words.search
+    encoder = open_encoder(load_recipe(SETTINGS[name][0]).encode, cache_folder())
+    near = Dense([item.id for item in items], encoder.encode(items, bars))
+    vectors = {q.id: v for q, v in zip(queries, encoder.encode(queries, bars), strict=True)}
+
+    def search(some: Sequence[Query], k: int) -> list[list[Hit]]:
+        return near.search(np.stack([vectors[query.id] for query in some]), k)
+
+    return near, search
 
 
 def ours(name: str, source: Path, recipe: str, settings: Sequence[str]) -> dict[str, Any]:
     dataset = split(open_dataset(source))
     measures = TEXT_MEASURES if name in TEXT else NEXT_MEASURES
-    cache = cache_folder()
-    folder = cache / "first-light.tl"
-    begin = time.perf_counter()
+    first = f"train.seed={SEEDS[0]}" in settings
+    path = kept_index(name) if first else kept_index(f"{name}-other-seed")
+    path.parent.mkdir(parents=True, exist_ok=True)
     with Retriever.build(
-        dataset, recipe, path=folder, settings=settings, cache=cache, watch=bars
+        dataset, recipe, path=path, settings=settings, cache=cache_folder(), watch=bars
     ) as retriever:
-        built = time.perf_counter() - begin
         on_dev = {w: dev_score(retriever, dataset, w) for w in OMEGAS} if name in TEXT else {0.0: 0}
         omega = max(on_dev, key=lambda w: on_dev[w])
         queries, qrels = list(dataset.queries("test")), list(dataset.qrels("test"))
@@ -174,24 +176,74 @@ def ours(name: str, source: Path, recipe: str, settings: Sequence[str]) -> dict[
             if label != "plain" and not weight:
                 continue
             retriever.recipe = apply(retriever.recipe, [f"decode.omega={weight}"])
-            run = retriever.run(queries, 50, watch=bars)
             told[label] = {
-                "measures": measured(run, qrels, measures),
+                "measures": measured(retriever.run(queries, 50, watch=bars), qrels, measures),
                 "survival": retriever.survival(queries[:1000], qrels).levels,
-                "ms": milliseconds(retriever.search, queries),
             }
         sizes = retriever.bytes_per_item()
-        stats = retriever.stats()
-        notes = retriever.folder.manifest.notes["training"]
         return {
             **told,
             "bytes": sizes["trie"],
             "docid_bytes": sizes["docids"],
             "model_bytes": retriever.folder.file("model.safetensors").stat().st_size,
-            "collisions": stats.collision_rate,
-            "training": notes,
-            "build_seconds": built,
+            "collisions": retriever.stats().collision_rate,
+            "training": retriever.folder.manifest.notes["training"],
         }
+
+
+def timing(name: str, options: argparse.Namespace) -> tuple[dict[str, Any], Run]:
+    """The cell of a data set's times."""
+    recipe, changes = changed(name, SEEDS[0], options.steps)
+    full = to_mapping(load_recipe(recipe, changes))
+    cell = {"data": name, "system": "times", "recipe": full}
+    ((trained, _),) = plan(name, options.data, SEEDS[0], options.steps)
+
+    def run() -> dict[str, Any]:
+        told = json.loads(cell_file(options.cells, trained).read_text("utf-8"))
+        with open_kept(name, options.data / name, recipe, changes) as retriever:
+            return {"ms": times(retriever, name, options.data / name, told["omega"])}
+
+    return cell, run
+
+
+def open_kept(name: str, source: Path, recipe: str, changes: Sequence[str]) -> Retriever:
+    """The index of the first seed; built again where it is gone or of other settings."""
+    path = kept_index(name)
+    wanted = load_recipe(recipe, changes)
+    try:
+        kept = Retriever.load(path, cache=cache_folder())
+        if kept.recipe == wanted:
+            return kept
+        kept.close()
+    except IndexFolderError:
+        pass
+    dataset = split(open_dataset(source))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return Retriever.build(
+        dataset, recipe, path=path, settings=changes, cache=cache_folder(), watch=bars
+    )
+
+
+def times(retriever: Retriever, name: str, source: Path, omega: float) -> dict[str, float]:
+    """Milliseconds a query of every system, one query at a time, vectors of queries ready."""
+    dataset = split(open_dataset(source))
+    queries = list(dataset.queries("test"))
+    asked = queries[:: max(1, len(queries) // TIMED)][:TIMED]
+    calls: dict[str, Callable[[], Any]] = {}
+    for label, weight in {"plain": 0.0, "geometric": omega}.items():
+        settings = apply(retriever.recipe, [f"decode.omega={weight}"])
+
+        def ask(settings: Any = settings) -> None:
+            retriever.recipe = settings
+            for query in asked:
+                retriever.search([query], 10)
+
+        if label == "plain" or weight:
+            calls[label] = ask
+    for system in ("BM25", "dense") if name in TEXT else ():
+        _, search = open_baseline(system, name, dataset, asked)
+        calls[system] = lambda search=search: [search([query], 10) for query in asked]
+    return {name: 1000 * s / len(asked) for name, s in fastest(calls, ROUNDS).items()}
 
 
 def dev_score(retriever: Retriever, dataset: Dataset, omega: float) -> float:
@@ -209,183 +261,10 @@ def split(dataset: Dataset) -> Dataset:
 
 
 def measured(run: Mapping[str, Sequence[Hit]], qrels: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Means of all measures; values of each query for the one that is tested."""
+    """Means of all measures; for the one that is tested, values of all judged queries by id."""
     found = score(run, qrels, names)
-    values = {query: round(value, 5) for query, value in found.per_query[TESTED].items()}
-    return {"means": found.means, "per_query": {TESTED: values}}
-
-
-def milliseconds(search: Callable[[list[Query], int], Any], queries: Sequence[Query]) -> float:
-    """One query at a time, one thread, the faster of two rounds; query vectors are cached."""
-    asked = queries[:: max(1, len(queries) // TIMED)][:TIMED]
-    rounds = []
-    with one_thread():
-        for _ in range(2):
-            begin = time.perf_counter()
-            for query in asked:
-                search([query], 10)
-            rounds.append((time.perf_counter() - begin) / len(asked))
-    return min(rounds) * 1000
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def machine() -> dict[str, Any]:
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        model = names[0].split(":", 1)[1].strip() if names else model
-    return {"cpu": model, "threads": torch.get_num_threads(), "torch": torch.__version__}
-
-
-# --- the page -----------------------------------------------------------------------------------
-
-
-def write_page(cells: Path) -> str:
-    found = [json.loads(file.read_text("utf-8")) for file in sorted(cells.glob("*.json"))]
-    parts = [HEAD, *(section(name, found) for name in (*TEXT, *NEXT))]
-    parts.append(gaps(found))
-    machines = sorted({json.dumps(told["machine"], sort_keys=True) for told in found})
-    hours = sum(told["seconds"] for told in found) / 3600
-    parts.append(f"Cells took {hours:.1f} hours in all. Machine: {'; '.join(machines)}.\n")
-    return "\n".join(parts)
-
-
-def section(name: str, found: Sequence[dict[str, Any]]) -> str:
-    mine = [told for told in found if told["cell"]["data"] == name]
-    measures = TEXT_MEASURES if name in TEXT else NEXT_MEASURES
-    columns = (
-        Column("system"),
-        *(Column(measure, best="high") for measure in measures),
-        Column("bytes an item", ",.0f", best="low"),
-        Column("ms a query", ".1f", best="low"),
-        Column("seeds", "d"),
-    )
-    rows: list[tuple[Cell, ...]] = []
-    for system, label in systems_of(mine):
-        told = [t for t in mine if t["cell"]["system"] == system]
-        shown = [t[label] for t in told if label in t] if label else told
-        if shown:
-            title = f"{system} + geometry" if label == "geometric" else system
-            rows.append(row(title, told, shown, measures))
-    lines = [f"## {name}", "", to_markdown(Table(columns, tuple(rows)))]
-    lines += [missing(name, mine), *details(mine)]
-    return "\n".join(line for line in lines if line is not None)
-
-
-def systems_of(mine: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    systems = list(dict.fromkeys(told["cell"]["system"] for told in mine))
-    fixed = [(s, "") for s in ("BM25", "dense", "popular", "last item") if s in systems]
-    own = [s for s in systems if s in ("genius", "tiger")]
-    return fixed + [(s, label) for s in own for label in ("plain", "geometric")]
-
-
-def row(
-    title: str,
-    told: Sequence[dict[str, Any]],
-    shown: Sequence[dict[str, Any]],
-    measures: Sequence[str],
-) -> tuple[Cell, ...]:
-    return (
-        title,
-        *(spread([s["measures"]["means"][measure] for s in shown]) for measure in measures),
-        mean(t["bytes"] for t in told) if "bytes" in told[0] else None,
-        mean(s["ms"] for s in shown) if "ms" in shown[0] else None,
-        len(shown),
-    )
-
-
-def spread(values: Sequence[float]) -> Cell:
-    return Spread(mean(values), stdev(values)) if len(values) > 1 else values[0]
-
-
-def missing(name: str, mine: Sequence[dict[str, Any]]) -> str:
-    seeds = {t["cell"].get("seed") for t in mine}
-    lacking = [str(seed) for seed in SEEDS if seed not in seeds]
-    return f"Still missing: seeds {', '.join(lacking)}.\n" if lacking else ""
-
-
-def details(mine: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Survival, training and omega of our own cells."""
-    own = [told for told in mine if "training" in told]
-    if not own:
-        return
-    depth = len(own[0]["plain"]["survival"])
-    columns = (Column("survival after level"), *(Column(str(i + 1)) for i in range(depth)))
-    rows = [
-        (
-            label,
-            *(spread([t[label]["survival"][i] for t in own if label in t]) for i in range(depth)),
-        )
-        for label in ("plain", "geometric")
-        if all(label in t for t in own)
-    ]
-    yield to_markdown(Table(columns, tuple(rows)))
-    omegas = ", ".join(f"{t['omega']:g}" for t in own)
-    seconds = mean(t["training"]["seconds"] for t in own)
-    steps = mean(t["training"]["best_step"] for t in own)
-    shared = mean(t["collisions"] for t in own)
-    yield (
-        f"Docids: {own[0]['docid_bytes']:.0f} bytes an item; {shared:.1%} of the items share "
-        f"theirs. Model: {own[0]['model_bytes'] / 1e6:.1f} MB. Training: {seconds / 60:.1f} "
-        f"minutes a seed, best at step {steps:.0f}. Omega, chosen on dev, by seed: {omegas}.\n"
-    )
-
-
-def gaps(found: Sequence[dict[str, Any]]) -> str:
-    """How far from dense, per set, with a paired test on the first seed."""
-    lines = ["## The gap to dense search, nDCG@10", ""]
-    columns = (
-        Column("data"),
-        Column("system"),
-        Column("ours"),
-        Column("dense"),
-        Column("difference", "+.3f"),
-        Column("95 % from", "+.3f"),
-        Column("to", "+.3f"),
-        Column("p", ".4f"),
-    )
-    rows: list[tuple[Cell, ...]] = []
-    for name in TEXT:
-        mine = [t for t in found if t["cell"]["data"] == name]
-        dense = next((t for t in mine if t["cell"]["system"] == "dense"), None)
-        own = next((t for t in mine if t["cell"].get("seed") == SEEDS[0]), None)
-        if dense is None or own is None:
-            continue
-        for label in ("plain", "geometric"):
-            if label not in own:
-                continue
-            a, b = (Scores(**side["measures"]) for side in (own[label], dense))
-            (tested,) = compare(a, b, [TESTED])
-            rows.append((name, f"genius, {label}", *tested[2:7], tested.p_value))
-    lines.append(to_markdown(Table(columns, tuple(rows))))
-    lines.append(
-        "Paired over the test queries of seed 0: bootstrap interval, randomisation test.\n"
-    )
-    return "\n".join(lines)
-
-
-HEAD = """# First light
-
-Written by `papers/first_light.py`; do not edit. Text retrieval after GENIUS (recipe `genius`) and
-recommendation after TIGER (recipe `tiger`), trained here, beside BM25 (bm25s, k1 .9, b .4), exact
-dense search with the same encoder (all-MiniLM-L6-v2), and for recommendation the most popular
-items and what most often followed the last item. "+ geometry" is the same trained model with the
-codebook's vote of PRO Eq. 7 in the beam, its weight chosen on dev. Mean ± standard deviation over
-seeds; every choice was made on dev; the test split was searched once a cell. Bytes an item: what a
-search reads (trie with docids; fp32 vectors; BM25's arrays), without the model and without texts.
-Milliseconds: one query at a time, one thread, the query's vector given, beam 50.
-"""
+    values = [round(value, 4) for _, value in sorted(found.per_query[TESTED].items())]
+    return {"means": found.means, "values": values}
 
 
 if __name__ == "__main__":

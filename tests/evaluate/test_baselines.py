@@ -209,7 +209,7 @@ def test_an_index_is_asked_many_times_and_knows_its_bytes() -> None:
     assert [[hit.item_id for hit in hits] for hits in words.search(asked, 2)] == [["a", "b"], ["b"]]
     assert words.search(asked[1:], 2) == words.search(asked, 2)[1:]
     assert [hits[0].item_id for hits in near.search(vectors[::-1], 1)] == ["b", "a"]
-    # five postings of a score and an item, and where each of four words begins and the last ends
-    assert words.nbytes == 5 * (4 + 4) + 5 * 4
+    # five postings of a score and an item; where each of four words begins, and the end
+    assert words.nbytes == 5 * (4 + 4) + 5 * 8
     assert near.nbytes == 2 * 2 * 4
     assert Bm25([Item("a", "")]).nbytes == 0
