@@ -3,6 +3,9 @@
 For the scripts beside this file. A cell is known by what decides its result (data, system, seed,
 all settings); its file holds that, the machine, the seconds it took and what was found. Several
 processes may fill one folder at a time, as long as no two run the same cell.
+
+A setting that trieline got after a cell was run is taken to have been at its default then, so that
+a new setting does not make every page run again. A changed default does.
 """
 
 from __future__ import annotations
@@ -21,7 +24,19 @@ from typing import Any
 import torch
 from threadpoolctl import threadpool_limits
 
-__all__ = ["cell_file", "fastest", "fill", "machine", "one_thread", "read_cells", "write_text"]
+from trieline.config import from_mapping, to_mapping
+from trieline.errors import SettingsError
+
+__all__ = [
+    "cell_file",
+    "fastest",
+    "fill",
+    "find",
+    "machine",
+    "one_thread",
+    "read_cells",
+    "write_text",
+]
 
 Cell = Mapping[str, Any]
 
@@ -35,14 +50,37 @@ def cell_file(folder: Path, cell: Cell) -> Path:
 
 def fill(folder: Path, cell: Cell, run: Callable[[], Mapping[str, Any]]) -> None:
     """Run a cell unless it is there; a broken run leaves nothing."""
-    file = cell_file(folder, cell)
-    if file.exists():
+    if find(folder, cell) is not None:
         return
+    file = cell_file(folder, cell)
     sys.stderr.write(f"--- {file.stem}\n")
     begin = time.perf_counter()
     found = run()
     told = {"cell": cell, "machine": machine(), "seconds": time.perf_counter() - begin, **found}
     write_text(file, json.dumps(told) + "\n")
+
+
+def find(folder: Path, cell: Cell) -> Path | None:
+    """The file of a cell that was run, with these settings or before some of them existed."""
+    exact = cell_file(folder, cell)
+    wanted = _complete(cell)
+    if exact.exists() or wanted is None:
+        return exact if exact.exists() else None
+    for file in sorted(folder.glob(exact.name.replace(exact.stem[-10:], "*"))):
+        if _complete(json.loads(file.read_text("utf-8"))["cell"]) == wanted:
+            return file
+    return None
+
+
+def _complete(cell: Cell) -> dict[str, Any] | None:
+    """The cell with its recipe's missing settings at their defaults; None if it has no meaning."""
+    plain: dict[str, Any] = json.loads(json.dumps(cell))
+    if "recipe" in plain:
+        try:
+            plain["recipe"] = to_mapping(from_mapping(plain["recipe"], "cell"))
+        except SettingsError:  # a setting that is no more
+            return None
+    return json.loads(json.dumps(plain))
 
 
 def read_cells(folder: Path) -> list[dict[str, Any]]:

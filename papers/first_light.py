@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cells import cell_file, fastest, fill, read_cells, write_text
+from cells import fastest, fill, find, read_cells, write_text
 from first_light_page import NEXT, NEXT_MEASURES, SEEDS, TESTED, TEXT, TEXT_MEASURES, write_page
 
 from trieline import Retriever, open_dataset, score
@@ -78,7 +78,8 @@ def main() -> None:
     if options.time:
         planned = []
         for cell, _ in timings:
-            cell_file(options.cells, cell).unlink(missing_ok=True)
+            if (kept := find(options.cells, cell)) is not None:
+                kept.unlink()
     if not options.page:
         for cell, run in [*planned, *timings]:
             fill(options.cells, cell, run)
@@ -199,7 +200,9 @@ def timing(name: str, options: argparse.Namespace) -> tuple[dict[str, Any], Run]
     ((trained, _),) = plan(name, options.data, SEEDS[0], options.steps)
 
     def run() -> dict[str, Any]:
-        told = json.loads(cell_file(options.cells, trained).read_text("utf-8"))
+        kept = find(options.cells, trained)
+        assert kept is not None, "times come after the cells of the first seed"
+        told = json.loads(kept.read_text("utf-8"))
         with open_kept(name, options.data / name, recipe, changes) as retriever:
             return {"ms": times(retriever, name, options.data / name, told["omega"])}
 
