@@ -107,6 +107,8 @@ def test_geometric_guide_is_carried() -> None:
 class Favour:
     """A guide that looks ahead: a fixed bonus for prefixes, never carried."""
 
+    name = "favour"
+
     def __init__(self, bonus: dict[tuple[int, ...], float]) -> None:
         self.bonus = bonus
 

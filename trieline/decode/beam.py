@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trieline.decode.guides import Guide
+from trieline.decode.guides import Guide, Score
 from trieline.errors import IndexMismatch, SettingsError
 from trieline.index import Trie
 from trieline.model.readers import Asked
@@ -53,6 +53,7 @@ class Expansion(NamedTuple):
     look: Doubles  # [C] sum of the guides' looks ahead
     select: Doubles  # [C] what ranks
     kept: Ints  # [n] candidates that live on: by query, best first
+    votes: tuple[tuple[str, Score], ...] = ()  # each guide's name and vote
 
 
 class _Beams(NamedTuple):
@@ -152,14 +153,19 @@ def _expand(
     rows = live.query * hidden.shape[1] + live.slot
     step = _step_scores(speller, hidden, level, rows, parents, codes, normalise)
     carry, look = np.zeros(len(codes)), np.zeros(len(codes))
-    for guide, state in zip(guides, states, strict=True):
-        vote = guide.score(state, level, parents, codes, nodes)
+    votes = [
+        (guide.name, guide.score(state, level, parents, codes, nodes))
+        for guide, state in zip(guides, states, strict=True)
+    ]
+    for _, vote in votes:
         carry += 0.0 if vote.carry is None else vote.carry
         look += 0.0 if vote.look is None else vote.look
     select = live.carried[parents] + step + carry + look
     query = live.query[parents]
     nobody = np.empty(0, np.int64)
-    return Expansion(level, query, parents, codes, nodes, step, carry, look, select, nobody)
+    return Expansion(
+        level, query, parents, codes, nodes, step, carry, look, select, nobody, tuple(votes)
+    )
 
 
 def _step_scores(

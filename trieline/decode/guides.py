@@ -24,7 +24,10 @@ Ints = NDArray[np.int64]
 
 
 class Score(NamedTuple):
-    """A guide's vote on each candidate: float [C], or None where it has no say."""
+    """A guide's vote on each candidate: float [C], or None where it has no say.
+
+    Minus infinity forbids a candidate: it is never kept, as if it did not exist.
+    """
 
     carry: NDArray[np.floating[Any]] | None = None
     look: NDArray[np.floating[Any]] | None = None
@@ -32,6 +35,10 @@ class Score(NamedTuple):
 
 class Guide(Protocol):
     """Votes on candidates; its state follows the beams."""
+
+    @property
+    def name(self) -> str:
+        """What explanations call it."""
 
     def start(self, vectors: Floats, trie: Trie) -> Any:
         """State of one live beam a query (the empty prefix); vectors [B, D] are the queries."""
@@ -50,6 +57,8 @@ class Geometric:
     it is |q|^2 - |q - reconstruction|^2. The released code standardises the bias over the codebook
     first, so its omega is not the paper's; ``standardise`` gives that.
     """
+
+    name = "geometry"
 
     def __init__(
         self, codebooks: Sequence[Floats], omega: float, standardise: bool = False

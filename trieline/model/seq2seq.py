@@ -27,6 +27,7 @@ from trieline.model.readers import (
     VectorReader,
     load_text_model,
 )
+from trieline.model.stepper import TorchStepper
 from trieline.model.t5 import Cache, Memory, Shape, Stack
 
 __all__ = ["PRESETS", "Speller", "Spelling", "build_speller", "load_speller", "shapes"]
@@ -94,6 +95,10 @@ class Speller(nn.Module):
         else:
             embedded = self.alphabet.embed(codes, level - 1)
         return self.decoder.step(embedded, spelling.projected, spelling.mask, spelling.cache, level)
+
+    def stepper(self) -> TorchStepper:
+        """Spells one batch of queries, slot by slot."""
+        return TorchStepper(self)
 
     def fingerprint(self) -> str:
         """Changes when any weight does."""
