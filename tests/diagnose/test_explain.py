@@ -96,6 +96,8 @@ def test_guides_are_told_apart_from_the_model() -> None:
     vectors = question.vector.numpy()
 
     class Constant:
+        name = "constant"
+
         def start(self, vectors, trie):
             return None
 
