@@ -40,6 +40,10 @@ class Prefixes(NamedTuple):
 class Stepper(Protocol):
     """Spells a batch of queries. Single use: ``begin`` first, once."""
 
+    @property
+    def used(self) -> int:
+        """How many slots there are: the number of the next one."""
+
     def begin(self, asked: Asked) -> Prefixes:
         """Read the queries; the empty prefix of query b is row b, slot b."""
 
@@ -92,6 +96,10 @@ class TorchStepper:
         self.speller, self.device = speller, speller.device
         self._caches = [_Arena() for _ in speller.decoder.layers()]
         self._ancestors = np.zeros((0, len(speller.sizes)), np.int64)  # [slots, L]
+
+    @property
+    def used(self) -> int:
+        return len(self._ancestors)
 
     @torch.inference_mode()
     def begin(self, asked: Asked) -> Prefixes:
