@@ -30,6 +30,7 @@ from trieline.errors import IndexFolderError, IndexMismatch, SettingsError
 from trieline.ids import Docids, Stats, codebooks_of, load_docids, resolve, stats
 from trieline.index import Trie
 from trieline.model import Speller, load_speller
+from trieline.model.packed import quickest
 from trieline.store import IndexFolder, Writer, open_folder
 from trieline.types import Codes, Hit, Item, Qrel, Query
 from trieline.watch import Watch, silent
@@ -60,6 +61,7 @@ class Retriever:
         self.docids, self.speller, self.encoder, self.trie = docids, speller, encoder, trie
         self._revision = revision
         self._asker = Asker(recipe, catalog, encoder)
+        self._spells = quickest(speller)
 
     # --- making and opening -------------------------------------------------------------------
 
@@ -326,7 +328,7 @@ class Retriever:
         decode, (asked, vectors) = self.recipe.decode, batch
         guides = [Geometric(codebooks_of(self.docids), decode.omega)] if decode.omega else []
         return beam_search(
-            self.speller,
+            self._spells,
             asked.to(self.speller.device),
             trie,
             beam=decode.beam if beam is None else beam,

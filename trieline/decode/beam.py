@@ -9,35 +9,24 @@ hypotheses as exist.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from trieline.decode.guides import Guide, Score
+from trieline.decode.answers import Complete, Found, Trace, answer
+from trieline.decode.guides import Geometric, Guide, Score
+from trieline.decode.steps import Doubles, Ints, Normalise, step_totals
+from trieline.decode.tails import Stems, finish
 from trieline.errors import IndexMismatch, SettingsError
 from trieline.index import Trie
+from trieline.index.top import best_of
 from trieline.model.readers import Asked
-from trieline.model.seq2seq import Speller, Spelling
+from trieline.model.stepper import Prefixes, Spells, Stepper
 from trieline.types import Floats, Step
 
-__all__ = ["Expansion", "Found", "Normalise", "beam_search"]
-
-Normalise = Literal["level", "legal", "raw", "vocab"]
-Ints = NDArray[np.int64]
-Doubles = NDArray[np.float64]
-
-
-class Found(NamedTuple):
-    """The answers to one query, best first."""
-
-    items: NDArray[np.uint32]  # [k] item numbers
-    scores: Floats  # [k]
-    leaves: Ints  # [k] the trie's leaf of each item's docid
-    traces: tuple[tuple[Step, ...], ...]  # [k], empty unless asked for
+__all__ = ["Expansion", "Found", "Normalise", "beam_search", "check_search"]
 
 
 class Expansion(NamedTuple):
@@ -56,18 +45,36 @@ class Expansion(NamedTuple):
     votes: tuple[tuple[str, Score], ...] = ()  # each guide's name and vote
 
 
+class _Kept(NamedTuple):
+    """The candidates of a level that live on: by query, best first."""
+
+    parents: Ints  # [n] live beam that each extends
+    codes: Ints  # [n]
+    nodes: Ints  # [n]
+    select: Doubles  # [n] what ranked it
+    carried: Doubles  # [n]
+
+
 class _Beams(NamedTuple):
     """All live prefixes, by query, best first."""
 
     query: Ints  # [n]
-    slot: Ints  # [n] place within the query's beam
     node: Ints  # [n]
     carried: Doubles  # [n]
 
 
+class _Level(NamedTuple):
+    """One level for ``trace``."""
+
+    parents: Ints
+    codes: Ints
+    carried: Doubles
+    place: Ints  # within the query's beam
+
+
 @torch.inference_mode()
 def beam_search(
-    speller: Speller,
+    speller: Spells,
     asked: Asked,
     trie: Trie,
     *,
@@ -78,58 +85,30 @@ def beam_search(
     vectors: Floats | None = None,
     trace: bool = False,
     observe: Callable[[Expansion], None] | None = None,
+    tails: bool = True,
 ) -> list[Found]:
     """The best ``k`` items of every query. ``vectors`` [B, D] are what guides compare with.
 
     The beam is never narrower than ``k``, so that k items come back wherever the trie has them.
+    ``tails=False`` spells forced tails level by level; the results are the same.
     """
-    _check(speller, trie, beam, k, guides, vectors)
-    width = max(beam, k)
-    spelling = speller.begin(asked)
-    count = len(spelling.mask)
-    zeros = np.zeros(count, np.int64)
-    live = _Beams(np.arange(count), zeros, zeros, np.zeros(count))
-    states = [guide.start(vectors, trie) for guide in guides if vectors is not None]
-    codes: Tensor | None = None
-    history: list[tuple[Ints, Ints, Doubles, Ints]] = []
-    for level in range(trie.depth):
-        hidden = speller.step(spelling, codes, level)
-        candidates = _expand(speller, trie, hidden, level, live, normalise, guides, states)
-        kept = _best(candidates.select, candidates.query, count, width)
-        candidates = candidates._replace(kept=kept)
-        if observe is not None:
-            observe(candidates)
-        last = level == trie.depth - 1
-        parents, chosen = candidates.parents[kept], candidates.codes[kept]
-        states = [
-            guide.follow(state, level, parents, chosen)
-            for guide, state in zip(guides, states, strict=True)
-        ]
-        live, codes = _advance(candidates, live, spelling, hidden.shape[1], last)
-        if trace:
-            history.append((parents, chosen, live.carried, live.slot))
-        if not len(kept):
-            break
-    return [_collect(trie, live, query, k, history) for query in range(count)]
+    check_search(speller.sizes, trie, beam, k)
+    if guides and vectors is None:
+        raise SettingsError("guides compare with query vectors: pass vectors=.")
+    search = _Search(speller.stepper(), trie, max(beam, k), k, normalise, guides)
+    search.tails = tails and not trace and observe is None
+    return search.run(asked, vectors, trace, observe)
 
 
-def _check(
-    speller: Speller,
-    trie: Trie,
-    beam: int,
-    k: int,
-    guides: Sequence[Guide],
-    vectors: Floats | None,
-) -> None:
-    if tuple(trie.sizes) != speller.sizes:
+def check_search(sizes: tuple[int, ...], trie: Trie, beam: int, k: int) -> None:
+    """Refuse a model for other docids, and widths of nothing."""
+    if tuple(trie.sizes) != sizes:
         raise IndexMismatch(
-            f"this index spells {_spell(trie.sizes)}, the model {_spell(speller.sizes)}. "
+            f"this index spells {_spell(trie.sizes)}, the model {_spell(sizes)}. "
             "Rebuild with 'trieline build', or load the model trained for it."
         )
     if beam < 1 or k < 1:
         raise SettingsError(f"beam = {beam}, k = {k}: both must be at least 1.")
-    if guides and vectors is None:
-        raise SettingsError("guides compare with query vectors: pass vectors=.")
 
 
 def _spell(sizes: Sequence[int]) -> str:
@@ -138,123 +117,167 @@ def _spell(sizes: Sequence[int]) -> str:
     return f"{len(sizes)} levels of {'/'.join(map(str, sizes))} codes"
 
 
-def _expand(
-    speller: Speller,
-    trie: Trie,
-    hidden: Tensor,
-    level: int,
-    live: _Beams,
-    normalise: Normalise,
-    guides: Sequence[Guide],
-    states: Sequence[Any],
-) -> Expansion:
-    """All children of all live prefixes, scored."""
-    parents, codes, nodes = trie.expand(level, live.node)
-    rows = live.query * hidden.shape[1] + live.slot
-    step = _step_scores(speller, hidden, level, rows, parents, codes, normalise)
-    carry, look = np.zeros(len(codes)), np.zeros(len(codes))
-    votes = [
-        (guide.name, guide.score(state, level, parents, codes, nodes))
-        for guide, state in zip(guides, states, strict=True)
-    ]
-    for _, vote in votes:
-        carry += 0.0 if vote.carry is None else vote.carry
-        look += 0.0 if vote.look is None else vote.look
-    select = live.carried[parents] + step + carry + look
-    query = live.query[parents]
-    nobody = np.empty(0, np.int64)
-    return Expansion(
-        level, query, parents, codes, nodes, step, carry, look, select, nobody, tuple(votes)
-    )
+class _Search:
+    """One batch of queries on its way down the trie."""
 
+    def __init__(
+        self,
+        stepper: Stepper,
+        trie: Trie,
+        width: int,
+        k: int,
+        normalise: Normalise,
+        guides: Sequence[Guide],
+    ) -> None:
+        self.stepper, self.trie, self.guides = stepper, trie, guides
+        self.width, self.k, self.normalise = width, k, normalise
+        self.tails = True
+        self.votes: list[Any] = []  # each guide's state
+        self.levels: list[_Level] = []
+        self.last = np.empty(0, np.int64)  # query of each beam of the last level
 
-def _step_scores(
-    speller: Speller,
-    hidden: Tensor,
-    level: int,
-    rows: Ints,
-    parents: Ints,
-    codes: Ints,
-    normalise: Normalise,
-) -> Doubles:
-    """The model's score of each candidate: float64 [C]."""
-    flat = hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(rows).to(hidden.device)]
-    logits = speller.alphabet.logits(flat, level).float()  # [n, V]
-    at = torch.from_numpy(parents).to(hidden.device), torch.from_numpy(codes).to(hidden.device)
-    if normalise == "level":
-        logits = logits.log_softmax(-1)
-    elif normalise == "vocab":
-        joint = speller.alphabet.joint_logits(flat).float()
-        logits = logits - joint.logsumexp(-1, keepdim=True)
-    scores: Doubles = logits[at].double().cpu().numpy()
-    if normalise == "legal" and len(scores):
-        starts = np.flatnonzero(np.r_[True, parents[1:] != parents[:-1]])
-        total = np.logaddexp.reduceat(scores, starts)
-        scores = scores - np.repeat(total, np.diff(np.r_[starts, len(scores)]))
-    return scores
+    def run(
+        self,
+        asked: Asked,
+        vectors: Floats | None,
+        trace: bool,
+        observe: Callable[[Expansion], None] | None,
+    ) -> list[Found]:
+        read = self.stepper.begin(asked)
+        count = len(read.slots)
+        live = _Beams(np.arange(count), np.zeros(count, np.int64), np.zeros(count))
+        self.votes = [
+            guide.start(vectors, self.trie) for guide in self.guides if vectors is not None
+        ]
+        complete: dict[int, Complete] = {}
+        for level in range(self.trie.depth):
+            kept = self._choose(level, read, live, count, observe)
+            query = live.query[kept.parents]
+            last = level == self.trie.depth - 1
+            if trace:
+                place = np.arange(len(query)) - np.searchsorted(query, query)
+                carried = kept.select if last else kept.carried
+                self.levels.append(_Level(kept.parents, kept.codes, carried, place))
+            if last:
+                self.last = query
+                for q in np.unique(query):
+                    own = query == q
+                    complete[int(q)] = Complete(kept.nodes[own], kept.select[own])
+                break
+            going = self._finish_some(level, read, query, kept, complete)
+            if not going.any():
+                break
+            parents, codes = kept.parents[going], kept.codes[going]
+            self.votes = self._follow(level, parents, codes)
+            live = _Beams(query[going], kept.nodes[going], kept.carried[going])
+            levels = np.full(len(codes), level)
+            read = self.stepper.extend(read.slots[parents], codes, levels, live.query)
+        return [self._answer(complete.get(q), q) for q in range(count)]
 
+    def _choose(
+        self,
+        level: int,
+        read: Prefixes,
+        live: _Beams,
+        count: int,
+        observe: Callable[[Expansion], None] | None,
+    ) -> _Kept:
+        table = self.stepper.logits(read.states, level)
+        base = live.carried - step_totals(
+            self.stepper, self.trie, read.states, table, level, live.node, self.normalise
+        )
+        if observe is None and all(isinstance(guide, Geometric) for guide in self.guides):
+            return self._choose_from_tables(level, table, base, live, count)
+        seen = self._expand(level, table, base - live.carried, live)
+        seen = seen._replace(kept=best_of(seen.select, seen.query, count, self.width))
+        if observe is not None:
+            observe(seen)
+        kept = seen.kept
+        select = seen.select[kept]
+        return _Kept(
+            seen.parents[kept], seen.codes[kept], seen.nodes[kept], select, select - seen.look[kept]
+        )
 
-def _best(select: Doubles, query: Ints, count: int, width: int) -> Ints:
-    """The best ``width`` candidates of each query, best first; ties go to the earlier candidate."""
-    bounds = np.searchsorted(query, np.arange(count + 1))
-    kept = [low + _top(select[low:high], width) for low, high in pairwise(bounds)]
-    return np.concatenate(kept) if kept else np.empty(0, np.int64)
+    def _choose_from_tables(
+        self, level: int, table: Floats, base: Doubles, live: _Beams, count: int
+    ) -> _Kept:
+        """Without a list of all candidates: every vote is a table of codes."""
+        for guide, state in zip(self.guides, self.votes, strict=True):
+            assert isinstance(guide, Geometric)
+            table = table + guide.table(state, level)
+        bounds = np.searchsorted(live.query, np.arange(count + 1))
+        best = self.trie.best(level, live.node, base, table, bounds, self.width)
+        return _Kept(best.parents, best.codes, best.nodes, best.scores, best.scores)
 
+    def _expand(self, level: int, table: Floats, totals: Doubles, live: _Beams) -> Expansion:
+        """All children of all live prefixes, scored; ``totals`` [n] belong to the model's score."""
+        parents, codes, nodes = self.trie.expand(level, live.node)
+        step = table[parents, codes] + totals[parents]
+        carry, look = np.zeros(len(codes)), np.zeros(len(codes))
+        votes = [
+            (guide.name, guide.score(state, level, parents, codes, nodes))
+            for guide, state in zip(self.guides, self.votes, strict=True)
+        ]
+        for _, vote in votes:
+            carry += 0.0 if vote.carry is None else vote.carry
+            look += 0.0 if vote.look is None else vote.look
+        select = live.carried[parents] + step + carry + look
+        query = live.query[parents]
+        nobody = np.empty(0, np.int64)
+        return Expansion(
+            level, query, parents, codes, nodes, step, carry, look, select, nobody, tuple(votes)
+        )
 
-def _top(scores: Doubles, width: int) -> Ints:
-    if len(scores) <= width:
-        return np.argsort(-scores, kind="stable")
-    cut = np.partition(scores, len(scores) - width)[len(scores) - width]
-    above = np.flatnonzero(scores > cut)
-    tied = np.flatnonzero(scores == cut)[: width - len(above)]
-    chosen = np.sort(np.concatenate([above, tied]))
-    return chosen[np.argsort(-scores[chosen], kind="stable")]
+    def _follow(self, level: int, parents: Ints, codes: Ints) -> list[Any]:
+        return [
+            guide.follow(state, level, parents, codes)
+            for guide, state in zip(self.guides, self.votes, strict=True)
+        ]
 
+    def _finish_some(
+        self, level: int, read: Prefixes, query: Ints, kept: _Kept, complete: dict[int, Complete]
+    ) -> NDArray[np.bool_]:
+        """Complete the queries that have no more docids below their beams than beams; which of
+        the kept candidates go on."""
+        going = np.ones(len(query), np.bool_)
+        if not self.tails or not len(query):
+            return going
+        below = self.trie.counts(level + 1, kept.nodes)
+        few = np.bincount(query, below) <= self.width
+        ready = few[query]
+        if ready.any():
+            parents, codes = kept.parents[ready], kept.codes[ready]
+            stems = Stems(
+                level, query[ready], kept.nodes[ready], kept.carried[ready], read.slots[parents]
+            )
+            votes = self._follow(level, parents, codes)
+            complete.update(
+                finish(
+                    self.stepper,
+                    self.trie,
+                    stems,
+                    k=self.k,
+                    normalise=self.normalise,
+                    guides=self.guides,
+                    states=votes,
+                )
+            )
+        return ~ready
 
-def _advance(
-    candidates: Expansion, live: _Beams, spelling: Spelling, old_width: int, last: bool
-) -> tuple[_Beams, Tensor | None]:
-    """The beams of the next level; caches follow their parents, short beams are padded."""
-    kept = candidates.kept
-    query, parents = candidates.query[kept], candidates.parents[kept]
-    score = candidates.select if last else candidates.select - candidates.look
-    first = np.searchsorted(query, query)  # the query's first beam
-    slot = np.arange(len(kept)) - first
-    beams = _Beams(query, slot, candidates.nodes[kept], score[kept])
-    if last or not len(kept):
-        return beams, None
-    count, width = len(spelling.mask), int(slot.max()) + 1
-    rows = np.repeat(np.arange(count) * old_width, width)  # padding repeats the query's first row
-    rows[query * width + slot] = live.query[parents] * old_width + live.slot[parents]
-    codes = np.zeros(count * width, np.int64)
-    codes[query * width + slot] = candidates.codes[kept]
-    device = spelling.mask.device
-    spelling.cache.reorder(torch.from_numpy(rows).to(device))
-    return beams, torch.from_numpy(codes).view(count, width).to(device)
+    def _answer(self, complete: Complete | None, query: int) -> Found:
+        if complete is None:
+            complete = Complete(np.empty(0, np.int64), np.empty(0))
+        found, chosen = answer(self.trie, complete, self.k)
+        if not self.levels:
+            return found
+        beams = np.flatnonzero(self.last == query)[chosen]
+        return found._replace(traces=tuple(self._backtrack(int(beam)) for beam in beams))
 
-
-def _collect(
-    trie: Trie,
-    live: _Beams,
-    query: int,
-    k: int,
-    history: Sequence[tuple[Ints, Ints, Doubles, Ints]],
-) -> Found:
-    """Complete docids to items: shared docids give all their items, an item counts once."""
-    low, high = np.searchsorted(live.query, [query, query + 1])
-    items, leaf = trie.items(live.node[low:high])
-    order = np.lexsort((items, -live.carried[low:high][leaf]))
-    _, first = np.unique(items[order], return_index=True)
-    best = order[np.sort(first)][:k]
-    beams = low + leaf[best]
-    traces = tuple(_backtrack(history, int(beam)) for beam in beams) if history else ()
-    scores = live.carried[beams].astype(np.float32)
-    return Found(items[best].astype(np.uint32), scores, live.node[beams], traces)
-
-
-def _backtrack(history: Sequence[tuple[Ints, Ints, Doubles, Ints]], beam: int) -> tuple[Step, ...]:
-    steps: list[Step] = []
-    for parents, codes, carried, slot in reversed(history):
-        steps.append(Step(int(codes[beam]), float(carried[beam]), int(slot[beam]) + 1))
-        beam = int(parents[beam])
-    return tuple(reversed(steps))
+    def _backtrack(self, beam: int) -> Trace:
+        """The steps that led to a beam of the last level."""
+        steps: list[Step] = []
+        for level in reversed(self.levels):
+            place = int(level.place[beam]) + 1
+            steps.append(Step(int(level.codes[beam]), float(level.carried[beam]), place))
+            beam = int(level.parents[beam])
+        return tuple(reversed(steps))

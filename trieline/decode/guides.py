@@ -71,11 +71,15 @@ class Geometric:
         return np.asarray(vectors, dtype=np.float32)  # residuals [n, D]
 
     def score(self, state: Floats, level: int, parents: Ints, codes: Ints, nodes: Ints) -> Score:
-        bias = 2.0 * (state @ self.codebooks[level].T) - self.norms[level]  # [n, V]
+        return Score(carry=self.table(state, level)[parents, codes])
+
+    def table(self, state: Floats, level: int) -> Floats:
+        """The vote on every code of the level, for every beam: [n, V]."""
+        bias: Floats = 2.0 * (state @ self.codebooks[level].T) - self.norms[level]
         if self.standardise:
             spread = bias.std(axis=1, keepdims=True)
             bias = (bias - bias.mean(axis=1, keepdims=True)) / np.maximum(spread, 1e-6)
-        return Score(carry=self.omega * bias[parents, codes])
+        return self.omega * bias
 
     def follow(self, state: Floats, level: int, parents: Ints, codes: Ints) -> Floats:
         residuals: Floats = state[parents] - self.codebooks[level][codes]

@@ -41,6 +41,14 @@ class Children(NamedTuple):
     nodes: Ints  # [C] node numbers at the next level
 
 
+class Best(NamedTuple):
+    parents: Ints
+    codes: Ints
+    nodes: Ints
+    scores: Any
+    bounds: Ints
+
+
 class Found(NamedTuple):
     """The items behind some leaves, ordered by leaf position and then item number."""
 
@@ -124,6 +132,36 @@ class Trie:
         asked = self._known(level, nodes, self.depth - 1)
         parents, children = spread(*child_ranges(self._layout, level, asked))
         return Children(parents, codes_of(self._layout, level + 1, children), children)
+
+    def best(self, level, nodes, base, table, bounds, width):  # interim
+        from trieline.index.top import best_of
+
+        parents, codes, children = self.expand(level, nodes)
+        scores = base[parents] + table[parents, codes]
+        query = np.searchsorted(bounds, parents, side="right") - 1
+        order = best_of(scores, query, len(bounds) - 1, width)
+        found = np.searchsorted(query[order], np.arange(len(bounds)))
+        return Best(parents[order], codes[order], children[order], scores[order], found)
+
+    def legal_totals(self, level, nodes, table):
+        parents, codes, _ = self.expand(level, nodes)
+        if not len(parents):
+            return np.zeros(len(nodes))
+        starts = np.flatnonzero(np.r_[True, parents[1:] != parents[:-1]])
+        return np.logaddexp.reduceat(table[parents, codes].astype(np.float64), starts)
+
+    def docid_interval(self, level, nodes):
+        return docid_ranges(self._layout, level, self._known(level, nodes, self.depth))
+
+    def counts(self, level, nodes):
+        first, end = self.docid_interval(level, nodes)
+        return end - first
+
+    def docid_codes(self, docids):
+        return self.codes[self._layout.docid_rows[docids]]
+
+    def leaves(self, docids):
+        return self.walk(self.docid_codes(docids))[:, -1]
 
     def interval(self, level: int, nodes: ArrayLike) -> tuple[Ints, Ints]:
         """(low, high): the rows below each node are ``low`` to ``high - 1``."""

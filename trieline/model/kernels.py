@@ -1,7 +1,8 @@
 """What is between the matrix products of a decoder, row by row on a CPU: plain array functions.
 
     add_norm      residual += what a layer said; its root-mean-square norm, for the next product
-    attend        keys and values into the arena; each row looks at its ancestors there
+    attend        each new row looks at its ancestors (self-attention)
+    keep          keys and values of new rows into the arena, for those who come after
     look          each row looks at the states of its own query (cross-attention)
     narrow        rows to int8, each with its own scale
 
@@ -20,7 +21,7 @@ from numba import types
 
 from trieline.compiled import inlined, intrinsic, kernel, overload
 
-__all__ = ["add_norm", "add_norm_narrow", "attend", "look", "narrow"]
+__all__ = ["add_norm", "add_norm_narrow", "attend", "keep", "look", "narrow"]
 
 Array = Any  # numba compiles one version for each element type
 EPS = np.float32(1e-6)
@@ -207,16 +208,14 @@ def attend(
     bias: Array,
     out: Array,
 ) -> None:
-    """Self-attention of new rows: qkv [R, 3A], of slots ``first``, ``first`` + 1, ...
+    """Self-attention of new rows: qkv [R, 3A], of slots ``first``, ``first`` + 1, ...; out [R, A].
 
-    arena fp32 [slots, 2A] holds keys and values, ancestors [slots, T] who came before, positions
-    [R] how far each row is, bias [T, T, H] what distance adds; out [R, A].
+    Keys and values of older slots are in arena [slots, 2A], those of the new ones in qkv itself.
+    ancestors [R, T] are the slots on the way to each row, positions [R] how many codes it has,
+    bias [T, T, H] what distance adds.
     """
     rows, inner = out.shape
     heads = bias.shape[2]
-    for row in range(rows):
-        for i in range(2 * inner):
-            arena[first + row, i] = _wide(qkv[row, inner + i]) * scales[row]
     width = inner // heads
     asked = np.empty(inner, np.float32)
     found = np.empty(inner, np.float32)
@@ -226,24 +225,68 @@ def attend(
         for i in range(inner):
             asked[i] = _wide(qkv[row, i]) * scales[row]
         for t in range(last + 1):
-            slot = ancestors[first + row, t]
+            slot = ancestors[row, t]
+            if slot >= first:
+                _ask(asked, qkv, slot - first, inner, scales[slot - first], width, weights, t)
+            else:
+                _ask(asked, arena, slot, 0, np.float32(1), width, weights, t)
             for head in range(heads):
-                score = np.float32(0)
-                for i in range(width):
-                    score += asked[head * width + i] * arena[slot, head * width + i]
-                weights[head, t] = score + bias[last, t, head]
+                weights[head, t] += bias[last, t, head]
         for head in range(heads):
             _softmax(weights, head, last + 1)
         found[:] = np.float32(0)
         for t in range(last + 1):
-            slot = ancestors[first + row, t]
-            for head in range(heads):
-                weight = weights[head, t]
-                for i in range(width):
-                    at = head * width + i
-                    found[at] += weight * arena[slot, inner + at]
+            slot = ancestors[row, t]
+            if slot >= first:
+                _gather(
+                    found, qkv, slot - first, 2 * inner, scales[slot - first], width, weights, t
+                )
+            else:
+                _gather(found, arena, slot, inner, np.float32(1), width, weights, t)
         for i in range(inner):
             _put(out, row, i, found[i])
+
+
+@kernel
+def keep(qkv: Array, scales: Array, arena: Array, first: int) -> None:
+    """Keys and values of new rows into the arena, at their slots."""
+    inner = arena.shape[1] // 2
+    for row in range(qkv.shape[0]):
+        for i in range(2 * inner):
+            _put(arena, first + row, i, _wide(qkv[row, inner + i]) * scales[row])
+
+
+@inlined
+def _ask(
+    asked: Array, keys: Array, row: int, at: int, scale: Any, width: int, weights: Array, t: int
+) -> None:
+    """weights[head, t] = how well each head's question fits the key at keys[row, at:]."""
+    for head in range(weights.shape[0]):
+        score = np.float32(0)
+        begin = head * width
+        if width == 64:  # known to the compiler, this is twice as fast
+            for i in range(64):
+                score += asked[begin + i] * _wide(keys[row, at + begin + i])
+        else:
+            for i in range(width):
+                score += asked[begin + i] * _wide(keys[row, at + begin + i])
+        weights[head, t] = score * scale
+
+
+@inlined
+def _gather(
+    found: Array, values: Array, row: int, at: int, scale: Any, width: int, weights: Array, t: int
+) -> None:
+    """found += each head's weight times the value at values[row, at:]."""
+    for head in range(weights.shape[0]):
+        weight = weights[head, t] * scale
+        begin = head * width
+        if width == 64:
+            for i in range(64):
+                found[begin + i] += weight * _wide(values[row, at + begin + i])
+        else:
+            for i in range(width):
+                found[begin + i] += weight * _wide(values[row, at + begin + i])
 
 
 @kernel
@@ -263,20 +306,12 @@ def look(
         for i in range(inner):
             asked[i] = _wide(asks[row, i]) * scales[row]
         for t in range(length):
-            for head in range(heads):
-                score = np.float32(0)
-                for i in range(width):
-                    score += asked[head * width + i] * memory[query, t, head * width + i]
-                weights[head, t] = score
+            _ask(asked, memory[query], t, 0, np.float32(1), width, weights, t)
         for head in range(heads):
             _softmax(weights, head, length)
         found[:] = np.float32(0)
         for t in range(length):
-            for head in range(heads):
-                weight = weights[head, t]
-                for i in range(width):
-                    at = head * width + i
-                    found[at] += weight * memory[query, t, inner + at]
+            _gather(found, memory[query], t, inner, np.float32(1), width, weights, t)
         for i in range(inner):
             _put(out, row, i, found[i])
 

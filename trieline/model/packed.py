@@ -10,6 +10,7 @@ The trap: only fp32 gives the speller's own scores. bf16 and int8 round, and ran
 
 from __future__ import annotations
 
+import copy
 from types import ModuleType
 from typing import NamedTuple
 
@@ -22,11 +23,11 @@ from trieline.errors import SettingsError
 from trieline.model.linear import Linear, Precision, Rows, elements, make_linear, narrowed, works
 from trieline.model.readers import Asked
 from trieline.model.seq2seq import Speller
-from trieline.model.stepper import Ints, Prefixes, remember
+from trieline.model.stepper import Ancestors, Ints, Prefixes, Spells
 from trieline.model.t5 import Attention, Block, Memory
 from trieline.types import Floats
 
-__all__ = ["PackedSpeller", "pack"]
+__all__ = ["PackedSpeller", "pack", "quickest"]
 
 _NOTHING = np.empty((0, 0), np.float32)
 _FIRST = 64  # slots that an arena begins with
@@ -57,6 +58,19 @@ def pack(speller: Speller, precision: Precision = "fp32") -> PackedSpeller:
             "weights. Load with another precision: fp32 always works."
         )
     return PackedSpeller(speller, precision)
+
+
+def quickest(speller: Speller, precision: Precision = "fp32") -> Spells:
+    """The speller packed where that can be done, else in its precision as it is.
+
+    Other devices compute int8 in bf16.
+    """
+    if speller.device.type == "cpu" and works(precision):
+        return pack(speller, precision)
+    if precision == "fp32":
+        return speller
+    rounded = copy.deepcopy(speller).to(torch.bfloat16)
+    return rounded.eval()
 
 
 class PackedSpeller:
@@ -115,19 +129,28 @@ def _packed_layer(block: Block, precision: Precision) -> _Layer:
     )
 
 
+class _Way(NamedTuple):
+    """Where new rows come from."""
+
+    ancestors: Ints  # [n, L]
+    at: Ints  # [n] positions
+    first: int  # slot of the first of them
+    keep: bool
+
+
 class PackedStepper:
     """Spells one batch of queries; see ``Stepper``."""
 
     def __init__(self, model: PackedSpeller) -> None:
         self.model = model
         self.work = torch.float32 if model.precision == "fp32" else torch.bfloat16
-        self._ancestors = np.zeros((0, model.levels), np.int64)  # [slots, L]
-        inner = model.inner
-        self._arenas = [np.empty((_FIRST, 2 * inner), np.float32) for _ in model.layers]
+        self._ancestors = Ancestors(model.levels)
+        shape = (_FIRST, 2 * model.inner)
+        self._arenas = [torch.empty(shape, dtype=self.work) for _ in model.layers]
 
     @property
     def used(self) -> int:
-        return len(self._ancestors)
+        return self._ancestors.used
 
     @torch.inference_mode()
     def begin(self, asked: Asked) -> Prefixes:
@@ -144,12 +167,14 @@ class PackedStepper:
             self._memory = [_keys_values(attention, seen) for attention in across]
         queries = np.arange(count)
         start = np.repeat(self.model.start[None], count, 0)
-        return self._read(start, np.full(count, -1), np.zeros(count, np.int64), queries)
+        return self._read(start, np.full(count, -1), np.zeros(count, np.int64), queries, True)
 
     @torch.inference_mode()
-    def extend(self, parents: Ints, codes: Ints, levels: Ints, queries: Ints) -> Prefixes:
+    def extend(
+        self, parents: Ints, codes: Ints, levels: Ints, queries: Ints, *, keep: bool = True
+    ) -> Prefixes:
         rows = codes + np.asarray(self.model.speller.alphabet.bounds)[levels]
-        return self._read(self.model.embedding[rows], parents, levels + 1, queries)
+        return self._read(self.model.embedding[rows], parents, levels + 1, queries, keep)
 
     @torch.inference_mode()
     def logits(self, states: Tensor, level: int) -> Floats:
@@ -170,15 +195,14 @@ class PackedStepper:
         scores: Floats = wide.numpy()
         return scores
 
-    def _read(self, h: Floats, parents: Ints, at: Ints, queries: Ints) -> Prefixes:
+    def _read(self, h: Floats, parents: Ints, at: Ints, queries: Ints, keep: bool) -> Prefixes:
         """h fp32 [n, D], embedded codes at positions ``at`` [n], through all layers."""
-        first = self.used
-        self._ancestors, slots = remember(self._ancestors, parents, at)
+        slots = np.arange(self.used, self.used + len(parents))
+        way = _Way(self._ancestors.add(parents, at, keep), at, int(slots[0]), keep)
         delta = Rows(torch.empty((0, 0), dtype=self.work), np.ones(len(h), np.float32))
         for number, layer in enumerate(self.model.layers):
-            arena = self._room(number)
             qkv = layer.look_back(self._norm(h, delta, _NOTHING, queries))
-            delta = layer.say_back(self._look_back(qkv, arena, first, at))
+            delta = layer.say_back(self._look_back(number, qkv, way))
             extra = _NOTHING
             if self._said:
                 extra = self._said[number]
@@ -205,19 +229,23 @@ class PackedStepper:
         kernels.add_norm(h, given, delta.scales, extra, queries, elements(out))
         return Rows(out, scales)
 
-    def _look_back(self, qkv: Rows, arena: Floats, first: int, at: Ints) -> Rows:
-        out = torch.empty((len(at), self.model.inner), dtype=self.work)
+    def _look_back(self, layer: int, qkv: Rows, way: _Way) -> Rows:
+        out = torch.empty((len(way.at), self.model.inner), dtype=self.work)
+        values = elements(qkv.values)
+        arena = elements(self._room(layer))
         _kernels().attend(
-            elements(qkv.values),
+            values,
             qkv.scales,
             arena,
-            first,
-            self._ancestors,
-            at,
+            way.first,
+            way.ancestors,
+            way.at,
             self.model.bias,
             elements(out),
         )
-        return self._ready(out, np.ones(len(at), np.float32))
+        if way.keep:
+            _kernels().keep(values, qkv.scales, arena, way.first)
+        return self._ready(out, np.ones(len(way.at), np.float32))
 
     def _look(self, asks: Rows, memory: Floats, queries: Ints) -> Rows:
         out = torch.empty(asks.values.shape, dtype=self.work)
@@ -245,11 +273,11 @@ class PackedStepper:
         rows = Rows(values, scales)
         return narrowed(rows) if self.model.precision == "int8" else rows
 
-    def _room(self, layer: int) -> Floats:
+    def _room(self, layer: int) -> Tensor:
         """The arena of a layer, large enough for all slots; it grows by doubling."""
         arena = self._arenas[layer]
         if self.used > len(arena):
-            grown = np.empty((max(self.used, 2 * len(arena)), arena.shape[1]), np.float32)
+            grown = arena.new_empty((max(self.used, 2 * len(arena)), arena.shape[1]))
             grown[: len(arena)] = arena
             self._arenas[layer] = arena = grown
         return arena

@@ -25,7 +25,7 @@ from trieline.types import Floats
 if TYPE_CHECKING:
     from trieline.model.seq2seq import Speller
 
-__all__ = ["Prefixes", "Spells", "Stepper", "TorchStepper", "remember"]
+__all__ = ["Ancestors", "Prefixes", "Spells", "Stepper", "TorchStepper"]
 
 Ints = NDArray[np.int64]
 
@@ -47,9 +47,13 @@ class Stepper(Protocol):
     def begin(self, asked: Asked) -> Prefixes:
         """Read the queries; the empty prefix of query b is row b, slot b."""
 
-    def extend(self, parents: Ints, codes: Ints, levels: Ints, queries: Ints) -> Prefixes:
+    def extend(
+        self, parents: Ints, codes: Ints, levels: Ints, queries: Ints, *, keep: bool = True
+    ) -> Prefixes:
         """Prefix i is slot ``parents[i]`` of query ``queries[i]`` and the code ``codes[i]`` of
-        level ``levels[i]`` (from 0). Its state scores the codes of the level after."""
+        level ``levels[i]`` (from 0). Its state scores the codes of the level after.
+
+        Without ``keep`` nobody may extend these any more: their slots are given away again."""
 
     def logits(self, states: Tensor, level: int) -> Floats:
         """states [n, width] of prefixes with ``level`` codes -> [n, V] of the next one."""
@@ -73,20 +77,29 @@ class Spells(Protocol):
         """For one batch of queries."""
 
 
-def remember(ancestors: Ints, parents: Ints, at: Ints) -> tuple[Ints, Ints]:
-    """(table with new rows, their slots): ancestors [slots, L] holds the slot of every shorter
-    prefix of a slot, by position, and its own. Parents (-1: none) are older or shorter.
-    """
-    slots = np.arange(len(ancestors), len(ancestors) + len(parents))
-    table = np.concatenate([ancestors, np.zeros((len(slots), ancestors.shape[1]), np.int64)])
-    for position in np.unique(at):  # a parent of the same call is shorter: it comes first
-        here = at == position
-        mine, theirs = slots[here], parents[here]
-        if position:
-            table[mine] = table[theirs]
-        if position < table.shape[1]:
-            table[mine, position] = mine
-    return table, slots
+class Ancestors:
+    """Who came before: of every slot, the slots of its shorter prefixes and itself, by position."""
+
+    def __init__(self, levels: int) -> None:
+        self.used = 0
+        self._table = np.zeros((64, levels), np.int64)
+
+    def add(self, parents: Ints, at: Ints, keep: bool = True) -> Ints:
+        """[n, L] for new slots with these positions. Parents (-1: none) are older, or shorter ones
+        of the same call. What is not kept leaves its slots free again."""
+        first, end = self.used, self.used + len(parents)
+        while end > len(self._table):
+            self._table = np.concatenate([self._table, np.zeros_like(self._table)])
+        table = self._table
+        for position in np.unique(at):  # shorter ones first
+            here = np.flatnonzero(at == position)
+            slots = first + here
+            if position:
+                table[slots] = table[parents[here]]
+            if position < table.shape[1]:
+                table[slots, position] = slots
+        self.used = end if keep else first
+        return table[first:end]
 
 
 class TorchStepper:
@@ -95,11 +108,11 @@ class TorchStepper:
     def __init__(self, speller: Speller) -> None:
         self.speller, self.device = speller, speller.device
         self._caches = [_Arena() for _ in speller.decoder.layers()]
-        self._ancestors = np.zeros((0, len(speller.sizes)), np.int64)  # [slots, L]
+        self._ancestors = Ancestors(len(speller.sizes))
 
     @property
     def used(self) -> int:
-        return len(self._ancestors)
+        return self._ancestors.used
 
     @torch.inference_mode()
     def begin(self, asked: Asked) -> Prefixes:
@@ -110,14 +123,16 @@ class TorchStepper:
         count = len(memory.mask)
         queries = np.arange(count)
         start = self.speller.alphabet.start.expand(count, -1)
-        return self._read(start, np.full(count, -1), np.zeros(count, np.int64), queries)
+        return self._read(start, np.full(count, -1), np.zeros(count, np.int64), queries, True)
 
     @torch.inference_mode()
-    def extend(self, parents: Ints, codes: Ints, levels: Ints, queries: Ints) -> Prefixes:
+    def extend(
+        self, parents: Ints, codes: Ints, levels: Ints, queries: Ints, *, keep: bool = True
+    ) -> Prefixes:
         alphabet = self.speller.alphabet
         rows = codes + np.asarray(alphabet.bounds)[levels]
         embedded = alphabet.embedding[torch.from_numpy(rows).to(self.device)]
-        return self._read(embedded, parents, levels + 1, queries)
+        return self._read(embedded, parents, levels + 1, queries, keep)
 
     @torch.inference_mode()
     def logits(self, states: Tensor, level: int) -> Floats:
@@ -130,10 +145,11 @@ class TorchStepper:
         total: Floats = joint.logsumexp(-1).cpu().numpy()
         return total
 
-    def _read(self, x: Tensor, parents: Ints, at: Ints, queries: Ints) -> Prefixes:
+    def _read(self, x: Tensor, parents: Ints, at: Ints, queries: Ints, keep: bool) -> Prefixes:
         """x [n, width] at positions ``at`` [n] through all layers."""
-        slots = self._remember(parents, at)
-        seen = torch.from_numpy(self._ancestors[slots, : int(at.max(initial=0)) + 1])
+        slots = np.arange(self.used, self.used + len(parents))
+        ancestors = self._ancestors.add(parents, at, keep)
+        seen = torch.from_numpy(ancestors[:, : int(at.max(initial=0)) + 1])
         seen = seen.to(self.device)  # [n, T] slots of the prefixes on the way, itself the last
         positions = torch.from_numpy(at).to(self.device)
         bias = self._bias(positions, seen.shape[1], x.dtype)
@@ -145,12 +161,9 @@ class TorchStepper:
             key, value = self._projected[layer]
             x = block.look_at_query(x, key[who], value[who], self._blind[who])
             x = block.think(x)
+        for arena in self._caches:
+            arena.used = self.used
         return Prefixes(slots, decoder.norm(x)[:, 0])
-
-    def _remember(self, parents: Ints, at: Ints) -> Ints:
-        """Slots for new prefixes, and who their ancestors are."""
-        self._ancestors, slots = remember(self._ancestors, parents, at)
-        return slots
 
     def _bias(self, positions: Tensor, length: int, dtype: torch.dtype) -> Tensor:
         """[n, H, 1, T]: what attention adds for the distance, and nothing after the prefix."""

@@ -16,6 +16,7 @@ from trieline.decode import Guide, beam_search
 from trieline.errors import DataError
 from trieline.evaluate import score
 from trieline.index import Trie
+from trieline.model.packed import quickest
 from trieline.model.questions import Questions
 from trieline.model.seq2seq import Speller
 from trieline.types import Floats, Hit, Qrel
@@ -76,10 +77,11 @@ class Validation:
     def _run(self, speller: Speller) -> dict[str, list[Hit]]:
         cut = _CUT.search(self.measure)
         run: dict[str, list[Hit]] = {}
+        spells = quickest(speller)
         for low in range(0, len(self.rows), self.decode.batch):
             rows = self.rows[low : low + self.decode.batch]
             answers = beam_search(
-                speller,
+                spells,
                 self.questions.batch(rows).to(speller.device),
                 self.trie,
                 beam=self.decode.beam,
