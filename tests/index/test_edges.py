@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from trieline.errors import IndexMismatch, SettingsError
-from trieline.index import Trie, rows
+from trieline.index import Trie, packing
 from trieline.types import Codes
 
 
@@ -102,20 +104,19 @@ def test_twenty_thousand_rows_against_unique() -> None:
     )
 
 
-def test_shared_prefixes_do_not_depend_on_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Trie.build(
-        Codes(
-            np.random.default_rng(0).integers(0, 2, (50, 6)).astype(np.uint16),
-            np.arange(50, dtype=np.uint32),
-        ),
-        [2] * 6,
-    ).codes
-    slow = [-1]
-    for one, two in zip(table.tolist(), table.tolist()[1:], strict=False):
-        slow.append(next((at for at in range(6) if one[at] != two[at]), 6))
-    assert rows.shared_prefix(table).tolist() == slow
-    monkeypatch.setattr(rows, "BLOCK", 3)
-    assert rows.shared_prefix(table).tolist() == slow
+def test_where_docids_part_does_not_depend_on_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = (2, 1, 2, 5, 1, 300, 2)
+    rng = np.random.default_rng(0)
+    table = np.stack([rng.integers(0, min(size, 2), 50) for size in sizes], axis=1)
+    packed = packing.pack(packing.sort_words(table.astype(np.uint16), sizes), sizes)
+    slow = []
+    for one, two in pairwise(table.tolist()):
+        slow.append(next((at + 1 for at in range(7) if one[at] != two[at]), 0))
+    assert packing.parting(packed[1:], packed[:-1], sizes).tolist() == slow
+    np.testing.assert_array_equal(packing.unpack(packed, sizes), table)
+    monkeypatch.setattr(packing, "BLOCK", 3)
+    assert packing.parting(packed[1:], packed[:-1], sizes).tolist() == slow
+    np.testing.assert_array_equal(packing.unpack(packed, sizes), table)
 
 
 def test_a_trie_is_independent_of_its_input_and_cannot_be_written() -> None:

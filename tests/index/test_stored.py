@@ -22,14 +22,15 @@ def arrays() -> Arrays:
     """Writable copies of the arrays of a trie with shared docids and forced tails."""
     rng = np.random.default_rng(0)
     table = Codes(rng.integers(0, 8, (200, 4)).astype(np.uint16), np.arange(200, dtype=np.uint32))
+    table.codes[:, 0] %= 2  # so that there are long runs below the root
     table.codes[:20] = table.codes[20:40]
     return {name: array.copy() for name, array in Trie.build(table, SIZES).arrays().items()}
 
 
 def test_the_arrays_themselves_are_accepted(arrays: Arrays) -> None:
     trie = Trie.from_arrays(arrays, SIZES)
-    assert (trie.rows, trie.docids) == (200, len(arrays["docid_rows"]) - 1)
-    assert arrays["codes"].flags.writeable  # the caller's own array is left as it was
+    assert (trie.rows, trie.docids) == (200, len(arrays["packed"]))
+    assert arrays["packed"].flags.writeable  # the caller's own array is left as it was
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2])
@@ -61,20 +62,30 @@ def _swap(array: NDArray[Any], one: int, two: int) -> None:
 
 
 DAMAGE: dict[str, tuple[str, Callable[[NDArray[Any]], None]]] = {
-    "rows out of order": ("docid_rows", lambda a: _swap(a, 3, 4)),
-    "rows from elsewhere": ("docid_rows", lambda a: a.__setitem__(-1, 999)),
-    "levels out of order": ("levels", lambda a: _swap(a, 3, 4)),
+    "rows from elsewhere": ("extra", lambda a: a.__setitem__(-1, 999)),
+    "extra rows out of order": ("extra", lambda a: _swap(a, 3, 4)),
+    "shared docids out of order": ("shared", lambda a: _swap(a, 3, 4)),
+    "shared docids past the end": ("shared", lambda a: a.__setitem__(-1, 999)),
+    "no first docid": ("parts", lambda a: a.__setitem__(0, 1)),
+    "no end": ("parts", lambda a: a.__setitem__(-1, 1)),
+    "a docid twice": ("parts", lambda a: a.__setitem__(7, 0)),
+    "a level too many": ("parts", lambda a: a.__setitem__(7, 5)),
+    "parts of another trie": ("parts", lambda a: a.__setitem__(slice(1, -1), 4)),
+    "levels out of order": ("levels", lambda a: _swap(a, 1, 2)),
     "two roots": ("levels", lambda a: a.__setitem__(1, 2)),
-    "children out of order": ("node_children", lambda a: _swap(a, 1, 5)),
-    "children that begin late": ("node_children", lambda a: a.__setitem__(0, 2)),
-    "children past the end": ("node_children", lambda a: a.__setitem__(-1, 2**31)),
-    "a root of other docids": ("node_end", lambda a: a.__setitem__(0, 3)),
-    "an empty node": ("node_first", lambda a: a.__setitem__(5, 2**31)),
-    "docids past the end": ("node_end", lambda a: a.__setitem__(5, 2**31)),
-    "an open node without children": ("node_children", lambda a: a.__setitem__(2, a[1])),
-    "nodes that overlap": ("node_end", lambda a: a.__setitem__(3, a[3] + 1)),
-    "siblings out of order": ("node_codes", lambda a: _swap(a, 3, 4)),
-    "other codes": ("codes", lambda a: a.__setitem__(slice(None), 7 - a)),
+    "children out of order": ("begin", lambda a: _swap(a, 1, 2)),
+    "children that begin late": ("begin", lambda a: a.__setitem__(0, 2)),
+    "children past the end": ("begin", lambda a: a.__setitem__(-1, 2**31)),
+    "a root of other docids": ("end", lambda a: a.__setitem__(0, 3)),
+    "an empty node": ("first", lambda a: a.__setitem__(1, 2**31)),
+    "docids past the end": ("end", lambda a: a.__setitem__(1, 2**31)),
+    "nodes that overlap": ("end", lambda a: a.__setitem__(1, a[1] + 1)),
+    "children elsewhere": ("child_nodes", lambda a: _swap(a, 3, 4)),
+    "siblings out of order": ("child_codes", lambda a: _swap(a, 3, 4)),
+    "siblings alike": ("child_codes", lambda a: a.__setitem__(3, a[4])),
+    "other codes of the root": ("child_codes", lambda a: a.__setitem__(0, a[0] + 1)),
+    "other codes": ("packed", lambda a: a.__setitem__(slice(None), 255 - a)),
+    "docids of another trie": ("packed", lambda a: a.__setitem__(slice(None), a[0])),
 }
 
 
@@ -90,4 +101,4 @@ def test_settings_of_another_index_are_refused(arrays: Arrays) -> None:
     with pytest.raises(IndexMismatch, match="spell 4 levels, the settings say 3"):
         Trie.from_arrays(arrays, SIZES[:3])
     with pytest.raises(IndexMismatch, match="code 7 at level 2, the settings say 4 codes"):
-        Trie.from_arrays(arrays, (8, 4, 8, 8))
+        Trie.from_arrays(arrays, (16, 4, 8, 8))

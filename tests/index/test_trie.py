@@ -2,93 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from random import Random
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trieline.index import Trie
-from trieline.types import Codes
-
-Pair = tuple[tuple[int, ...], int]
-
-
-class DictTrie:
-    """Obviously right and slow: docid -> its items."""
-
-    def __init__(self, pairs: Iterable[Pair]) -> None:
-        self.items: dict[tuple[int, ...], set[int]] = {}
-        for docid, item in pairs:
-            self.items.setdefault(docid, set()).add(item)
-
-    def pairs(self) -> list[Pair]:
-        return sorted((docid, item) for docid, items in self.items.items() for item in items)
-
-    def children(self, prefix: tuple[int, ...]) -> list[int]:
-        depth = len(prefix)
-        return sorted({docid[depth] for docid in self.items if docid[:depth] == prefix})
-
-    def interval(self, prefix: tuple[int, ...]) -> tuple[int, int]:
-        below = [
-            row for row, (docid, _) in enumerate(self.pairs()) if docid[: len(prefix)] == prefix
-        ]
-        return (below[0], below[-1] + 1) if below else (0, 0)
-
-    def reached(self, docid: Sequence[int]) -> int:
-        """How many of its codes can be spelled."""
-        lengths = range(len(docid) + 1)
-        return max(
-            (n for n in lengths for known in self.items if known[:n] == tuple(docid[:n])), default=0
-        )
-
-
-class Table(NamedTuple):
-    """Some rows in any order, and the sizes of their levels."""
-
-    sizes: tuple[int, ...]
-    pairs: list[Pair]
-
-
-def some_code(size: int) -> st.SearchStrategy[int]:
-    """Few distinct values, so that prefixes are shared, and the edges of the level."""
-    return st.sampled_from(sorted({0, 1, 2, size // 2, size - 1} & set(range(size))))
-
-
-@st.composite
-def tables(draw: st.DrawFn, most: int = 40) -> Table:
-    sizes = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 7, 300, 65536]), min_size=1, max_size=6)))
-    docids = st.tuples(*(some_code(size) for size in sizes))
-    return Table(sizes, draw(st.lists(st.tuples(docids, st.integers(0, 9)), max_size=most)))
-
-
-@st.composite
-def two_tables(draw: st.DrawFn) -> tuple[Table, Table]:
-    table = draw(tables())
-    docids = st.tuples(*(some_code(size) for size in table.sizes))
-    more = draw(st.lists(st.tuples(docids, st.integers(0, 9)), max_size=20))
-    return table, Table(table.sizes, more)
-
-
-def as_codes(pairs: Sequence[Pair], depth: int) -> Codes:
-    docids = np.array([docid for docid, _ in pairs], np.uint16).reshape(len(pairs), depth)
-    return Codes(docids, np.array([item for _, item in pairs], np.uint32))
-
-
-def build(table: Table) -> Trie:
-    return Trie.build(as_codes(table.pairs, len(table.sizes)), table.sizes)
-
-
-def assert_same(one: Trie, other: Trie) -> None:
-    """Equal in every array, so equal in everything."""
-    assert one.sizes == other.sizes
-    assert one.arrays().keys() == other.arrays().keys()
-    for name, array in one.arrays().items():
-        np.testing.assert_array_equal(array, other.arrays()[name], err_msg=name)
-        assert array.dtype == other.arrays()[name].dtype
+from tests.index.tables import (
+    DictTrie,
+    Table,
+    as_codes,
+    assert_same,
+    build,
+    some_code,
+    tables,
+    two_tables,
+)
+from tests.index.ways import Way, going, some_way
+from trieline.index import Trie, changes
+from trieline.index import trie as trie_module
 
 
 def check_level(
@@ -146,9 +79,10 @@ def check(trie: Trie, twin: DictTrie) -> None:
     check_leaves(trie, twin, prefixes)
 
 
-@given(tables())
-def test_says_what_the_dictionaries_say(table: Table) -> None:
-    check(build(table), DictTrie(table.pairs))
+@given(tables(), some_way)
+def test_says_what_the_dictionaries_say(table: Table, way: Way) -> None:
+    with going(way):
+        check(build(table), DictTrie(table.pairs))
 
 
 @given(tables(), st.randoms(use_true_random=False))
@@ -158,9 +92,15 @@ def test_order_and_repetition_of_the_input_do_not_matter(table: Table, random: R
     assert_same(build(table), build(Table(table.sizes, shuffled)))
 
 
-@given(two_tables())
-def test_walk_and_path_follow_as_far_as_the_docid_exists(both: tuple[Table, Table]) -> None:
-    table, other = both
+@given(two_tables(), st.sampled_from([2, 3, 64]))
+def test_walk_and_path_follow_as_far_as_the_docid_exists(
+    both: tuple[Table, Table], listed: int
+) -> None:
+    with going(Way(False, listed)):
+        check_walks(*both)
+
+
+def check_walks(table: Table, other: Table) -> None:
     trie, twin = build(table), DictTrie(table.pairs)
     codes = as_codes(table.pairs + other.pairs, trie.depth).codes
     nodes = trie.walk(codes)
@@ -193,22 +133,30 @@ def test_expand_takes_nodes_in_any_order_and_repeated(table: Table, picks: list[
         nodes = trie.expand(level, nodes).nodes
 
 
-@given(two_tables())
-def test_insert_equals_a_rebuild(both: tuple[Table, Table]) -> None:
+@given(two_tables(), st.sampled_from([0, 4096]))
+def test_insert_equals_a_rebuild(both: tuple[Table, Table], few: int) -> None:
     old, new = both
     trie = build(old)
-    grown = trie.insert(as_codes(new.pairs, trie.depth))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(changes, "FEW", few)
+        grown = trie.insert(as_codes(new.pairs, trie.depth))
     assert_same(grown, build(Table(old.sizes, old.pairs + new.pairs)))
     assert_same(trie, build(old))  # the old one is as it was
 
 
-@given(tables(), st.sets(st.integers(0, 12)))
-def test_remove_and_restrict_equal_a_rebuild(table: Table, gone: set[int]) -> None:
-    trie = build(table)
-    rest = build(Table(table.sizes, [pair for pair in table.pairs if pair[1] not in gone]))
-    assert_same(trie.remove(sorted(gone)), rest)
-    assert_same(trie.restrict(~np.isin(np.arange(13), sorted(gone))), rest)
-    assert_same(trie, build(table))
+@given(tables(), st.sets(st.integers(0, 12)), some_way, st.sampled_from([0, 1, 8]))
+def test_remove_and_restrict_equal_a_rebuild(
+    table: Table, gone: set[int], way: Way, fewer: int
+) -> None:
+    with going(way), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trie_module, "FEWER", fewer)  # whether the rest is moved or gathered
+        patch.setattr(changes, "SPARSE", fewer)  # whether neighbours are compared or parts read
+        patch.setattr(changes, "FEW", 4096 * fewer)
+        trie = build(table)
+        rest = build(Table(table.sizes, [pair for pair in table.pairs if pair[1] not in gone]))
+        assert_same(trie.remove(sorted(gone)), rest)
+        assert_same(trie.restrict(~np.isin(np.arange(13), sorted(gone))), rest)
+        assert_same(trie, build(table))
 
 
 @settings(max_examples=40)

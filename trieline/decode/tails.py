@@ -107,7 +107,7 @@ def _below(
         open_below = [
             trie.counts(length, nodes[:, length]) > 1 for length in range(level + 1, depth)
         ]
-        rows = np.sum(open_below, axis=0, dtype=np.int64)
+        rows = np.stack(open_below, 1).sum(axis=1)
     votes = _votes(stem, codes, nodes, level, guides, states)
     return _Tails(stem, trie.leaves(docids), codes, nodes, rows, stems.carried[stem] + votes)
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from trieline.index.trie import Children, Found, Trie
+from trieline.index.trie import Best, Children, Found, Trie
 
-__all__ = ["Children", "Found", "Trie"]
+__all__ = ["Best", "Children", "Found", "Trie"]

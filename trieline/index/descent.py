@@ -1,84 +1,73 @@
-"""Following many docids down a trie at once: where each goes, and where each would be inserted.
+"""Following many docids down a trie at once: where each goes, and where each belongs.
 
-Every level is one binary search among the children of each docid's node, all docids together, so
-the cost grows with the docids that are followed and not with the size of the trie.
+Packed docids are in order, so one binary search among them finds where a docid is or would be.
+The nodes above a docid are the runs that it lies in, level by level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trieline.index.layout import Ints, Layout, child_ranges, codes_of, docid_ranges
-from trieline.types import Codes
+from trieline.index.layout import Ints, Layout
+from trieline.index.packing import Bytes, pack, parting, row_keys, sort_words
 
-__all__ = ["insertion_rows", "walk"]
+__all__ = ["ancestors", "places", "walk"]
 
 
-def walk(trie: Layout, codes: NDArray[Any]) -> Ints:
+def walk(trie: Layout, sizes: tuple[int, ...], codes: NDArray[Any]) -> Ints:
     """codes [R, l] of l <= L levels -> nodes [R, l + 1]; -1 from where a docid leaves the trie."""
-    nodes = np.full((len(codes), codes.shape[1] + 1), -1, np.int64)
+    rows, given = codes.shape
+    nodes = np.full((rows, given + 1), -1, np.int64)
     nodes[:, 0] = 0
-    inside = np.arange(len(codes))
-    for level in range(codes.shape[1]):
-        wanted = codes[inside, level]
-        child, end = _seek(trie, level, nodes[inside, level], wanted)
-        candidates = np.flatnonzero(child < end)
-        match = codes_of(trie, level + 1, child[candidates]) == wanted[candidates]
-        inside = inside[candidates[match]]
-        nodes[inside, level + 1] = child[candidates[match]]
+    if not trie.docids or not given:
+        return nodes
+    possible = (codes >= 0) & (codes < np.array(sizes[:given]))
+    most = np.where(possible.all(axis=1), given, possible.argmin(axis=1))
+    full = np.zeros((rows, len(sizes)), np.uint16)
+    full[:, :given] = np.where(possible, codes, 0)
+    packed = pack(sort_words(full, sizes), sizes)
+    docid = np.searchsorted(row_keys(trie.packed), row_keys(packed))
+    reached = np.zeros(rows, np.int64)
+    nearest = np.zeros(rows, np.int64)
+    for neighbour in (docid - 1, docid):  # one of the two shares the longest prefix
+        there = np.clip(neighbour, 0, trie.docids - 1)
+        parts = parting(packed, trie.packed[there], sizes)
+        shares = np.where(parts == 0, len(sizes), parts - 1)
+        nearest = np.where(shares > reached, there, nearest)
+        reached = np.maximum(reached, shares)
+    reached = np.minimum(reached, most)
+    above = ancestors(trie, nearest, given)
+    inside = np.arange(given + 1) <= reached[:, None]
+    nodes[inside] = above[inside]
     return nodes
 
 
-def insertion_rows(trie: Layout, new: Codes) -> tuple[Ints, NDArray[np.bool_]]:
-    """(row, present): the trie's row before which each new row belongs, or where it already is."""
-    nodes = walk(trie, new.codes)
-    reached = (nodes >= 0).sum(axis=1) - 1
-    rows = np.empty(len(new.owner), np.int64)
-    present = np.zeros(len(new.owner), bool)
-    depth = new.codes.shape[1]
-    for level in range(depth):
-        left = np.flatnonzero(reached == level)
-        rows[left] = _parting_rows(trie, level, nodes[left, level], new.codes[left, level])
-    shared = np.flatnonzero(reached == depth)
-    docid, _ = docid_ranges(trie, depth, nodes[shared, depth])
-    low = trie.docid_rows[docid].astype(np.int64)
-    high = trie.docid_rows[docid + 1].astype(np.int64)
-    rows[shared] = _first_not_below(lambda row: trie.owner[row], low, high, new.owner[shared])
-    found = shared[rows[shared] < high]
-    present[found] = trie.owner[rows[found]] == new.owner[found]
-    return rows, present
+def ancestors(trie: Layout, docids: Ints, deepest: int) -> Ints:
+    """The nodes above some docids: int64[n, deepest + 1], from the root down."""
+    depth = len(trie.levels) - 1
+    nodes = np.empty((len(docids), deepest + 1), np.int64)
+    first = docids.astype(np.int64)
+    for level in range(deepest, -1, -1):
+        some = slice(*trie.levels[level : level + 2]) if level < depth else slice(0, 0)
+        firsts, ends = trie.first[some], trie.end[some]
+        run = np.searchsorted(firsts, docids, side="right") - 1
+        listed = run >= 0
+        listed[listed] = docids[listed] < ends[run[listed]]
+        growing = np.flatnonzero(~listed)
+        while len(growing := growing[trie.parts[first[growing]] > level]):
+            first[growing] -= 1
+        nodes[:, level] = np.where(listed, run, first + len(firsts))
+    return nodes
 
 
-def _parting_rows(trie: Layout, level: int, nodes: Ints, codes: NDArray[Any]) -> Ints:
-    """The row before which a docid belongs that reached a node but none of its children."""
-    child, end = _seek(trie, level, nodes, codes)
-    _, docid = docid_ranges(trie, level, nodes)  # past the last child, unless there is a greater
-    greater = np.flatnonzero(child < end)
-    docid[greater], _ = docid_ranges(trie, level + 1, child[greater])
-    return trie.docid_rows[docid].astype(np.int64)
-
-
-def _seek(trie: Layout, level: int, nodes: Ints, codes: NDArray[Any]) -> tuple[Ints, Ints]:
-    """(child, end): each node's first child whose code is not below the wanted one, or its end."""
-    start, end = child_ranges(trie, level, nodes)
-    child = _first_not_below(lambda node: codes_of(trie, level + 1, node), start, end, codes)
-    return child, end
-
-
-def _first_not_below(
-    value: Callable[[Ints], NDArray[Any]], low: Ints, high: Ints, wanted: NDArray[Any]
-) -> Ints:
-    """Binary search in many ranges at once."""
-    low, high = low.copy(), high.copy()
-    searching = np.flatnonzero(low < high)
-    while len(searching):
-        middle = (low[searching] + high[searching]) // 2
-        below = value(middle) < wanted[searching]
-        low[searching[below]] = middle[below] + 1
-        high[searching[~below]] = middle[~below]
-        searching = searching[low[searching] < high[searching]]
-    return low
+def places(trie: Layout, packed: Bytes) -> tuple[Ints, NDArray[np.bool_]]:
+    """(docid, present): the trie's docid before which each row belongs, or which it is."""
+    if not trie.docids:
+        return np.zeros(len(packed), np.int64), np.zeros(len(packed), bool)
+    docid = np.searchsorted(row_keys(trie.packed), row_keys(packed))
+    there = np.minimum(docid, trie.docids - 1)
+    present = (docid < trie.docids) & (trie.packed[there] == packed).all(axis=1)
+    return docid.astype(np.int64), present

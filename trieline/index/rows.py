@@ -3,26 +3,35 @@
 Rows are ordered by docid, code by code, and rows of one docid by owner number, so the same set of
 rows always gives the same table, whatever order it came in.
 
-Trap: comparing sixteen codes a row is slow in NumPy. Codes are packed into as few 64-bit words as
-their sizes allow (sixteen levels of 2048 codes need three) and the words are sorted.
+Trap: comparing sixteen codes a row is slow in NumPy. The packed rows are compared as words of 64
+bits, and nearly always the first word decides: only rows that agree in it are compared further.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trieline.errors import IndexMismatch, SettingsError
+from trieline.index.layout import Ints
+from trieline.index.packing import Bytes, pack, sort_words
 from trieline.types import Codes
 
-__all__ = ["check_codes", "check_sizes", "shared_prefix", "sort_rows"]
+__all__ = ["Sorted", "check_codes", "check_sizes", "sort_rows"]
 
 MOST_ROWS = 2**31  # row and node numbers are stored in 32 bits
-MOST_LEVELS = 2**15 - 1  # lengths of shared prefixes are held in 16 bits
-BLOCK = 2**17  # rows compared at once
+MOST_LEVELS = 2**15 - 1  # levels are stored in 16 bits
+
+
+class Sorted(NamedTuple):
+    """Rows in order, each once; the rows of a docid are consecutive."""
+
+    packed: Bytes  # [D, width] docids, each once
+    first: Ints  # [D] the first row of each
+    owner: NDArray[np.uint32]  # [R]
 
 
 def check_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -68,40 +77,23 @@ def check_codes(codes: Codes, sizes: tuple[int, ...]) -> None:
             )
 
 
-def sort_rows(codes: Codes, sizes: tuple[int, ...]) -> Codes:
+def sort_rows(codes: Codes, sizes: tuple[int, ...]) -> Sorted:
     """The rows by docid and then owner, without repeated (docid, owner) pairs; always a copy."""
-    words = list(_words(codes, sizes))
-    order = np.lexsort(words[::-1])
-    new = np.zeros(len(order), bool)
-    new[:1] = True
-    for word in words:
-        ordered = word[order]
-        new[1:] |= ordered[1:] != ordered[:-1]
-    order = order[new]
-    return Codes(codes.codes[order], codes.owner[order])
-
-
-def shared_prefix(codes: NDArray[np.uint16]) -> NDArray[np.int16]:
-    """How many leading codes each row shares with the row before; -1 for the first row."""
-    rows, depth = codes.shape
-    shared = np.full(rows, -1, np.int16)
-    for start in range(1, rows, BLOCK):
-        stop = min(start + BLOCK, rows)
-        differs = codes[start:stop] != codes[start - 1 : stop - 1]
-        first = differs.argmax(axis=1)
-        shared[start:stop] = np.where(differs.any(axis=1), first, depth)
-    return shared
-
-
-def _words(codes: Codes, sizes: tuple[int, ...]) -> Iterator[NDArray[np.uint64]]:
-    """Row keys, most significant word first: every code in its level's bits, then the owner."""
-    columns: list[NDArray[np.unsignedinteger[Any]]] = [*codes.codes.T, codes.owner]
-    widths = [(size - 1).bit_length() for size in sizes] + [32]
-    word, used = np.zeros(len(codes.owner), np.uint64), 0
-    for column, bits in zip(columns, widths, strict=True):
-        if used + bits > 64:
-            yield word
-            word, used = np.zeros(len(codes.owner), np.uint64), 0
-        word = (word << np.uint64(bits)) | column
-        used += bits
-    yield word
+    words, owner = sort_words(codes.codes, sizes), codes.owner
+    order = np.argsort(words[0])
+    ordered = words[0][order]
+    same = ordered[1:] == ordered[:-1]
+    tied = np.zeros(len(order), bool)
+    tied[:-1] = same
+    tied[1:] |= same
+    some = order[tied]
+    order[tied] = some[np.lexsort((owner[some], *words[::-1, some]))]
+    words, owner = words[:, order], owner[order]
+    new_docid, new_row = np.ones(len(order), bool), np.ones(len(order), bool)
+    new_docid[1:] = (words[:, 1:] != words[:, :-1]).any(axis=0)
+    new_row[1:] = new_docid[1:] | (owner[1:] != owner[:-1])
+    return Sorted(
+        packed=pack(words[:, new_docid], sizes),
+        first=np.flatnonzero(new_docid[new_row]),
+        owner=owner[new_row],
+    )

@@ -1,7 +1,8 @@
 """Arrays of a trie that come from a file, checked before anything trusts them.
 
-The checks read the node tables and the edges of the rows, not the rows themselves, so that opening
-a memory-mapped index stays cheap; damage inside the rows is what checksums are for.
+The checks read where docids part, and make the table of long runs again from that; the packed
+docids themselves are read only at the edges, so that opening a memory-mapped index stays cheap.
+Damage inside them is what checksums are for.
 """
 
 from __future__ import annotations
@@ -13,46 +14,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trieline.errors import IndexFolderError, IndexMismatch
-from trieline.index.layout import Layout
+from trieline.index.layout import Layout, parts_kind, table_of
+from trieline.index.packing import code_at, field_of, packed_width, parting
 
 __all__ = ["check_arrays"]
 
 SHAPES: dict[str, tuple[type[np.generic], int]] = {  # name -> element type, dimensions
-    "codes": (np.uint16, 2),
-    "owner": (np.uint32, 1),
-    "docid_rows": (np.uint32, 1),
+    "packed": (np.uint8, 2),
+    "parts": (np.uint8, 1),
+    "owner": (np.uint8, 2),
+    "shared": (np.uint32, 1),
+    "extra": (np.uint32, 1),
     "levels": (np.int64, 1),
-    "node_codes": (np.uint16, 1),
-    "node_first": (np.uint32, 1),
-    "node_end": (np.uint32, 1),
-    "node_children": (np.uint32, 1),
+    "first": (np.uint32, 1),
+    "end": (np.uint32, 1),
+    "begin": (np.uint32, 1),
+    "child_codes": (np.uint16, 1),
+    "child_nodes": (np.uint32, 1),
 }
+LEVELS = ("levels", "first", "end", "begin", "child_nodes")  # what follows from ``parts``
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], sizes: tuple[int, ...]) -> Layout:
     """The arrays as a read-only layout, not copied, or a clear refusal."""
-    trie = Layout(**{name: _array(arrays, name) for name in SHAPES})
-    if trie.codes.shape[1] != len(sizes):
-        raise IndexMismatch(
-            f"the trie's arrays spell {trie.codes.shape[1]} levels, the settings say {len(sizes)}: "
-            f"{sizes}. Load them with the settings they were written with."
-        )
-    _check_lengths(trie)
+    kinds = SHAPES | {"parts": (parts_kind(len(sizes)), 1)}
+    trie = Layout(**{name: _array(arrays, name, *kinds[name]) for name in kinds})
+    _check_settings(trie, sizes)
     _check_rows(trie)
-    _check_nodes(trie)
+    _check_parts(trie, sizes)
+    _check_table(trie, len(sizes))
     _check_codes(trie, sizes)
     return trie
 
 
-def _array(arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+def _array(
+    arrays: Mapping[str, NDArray[Any]], name: str, kind: type[np.generic], dimensions: int
+) -> NDArray[Any]:
     if name not in arrays:
         raise IndexFolderError(
             f"the trie's array {name!r} is missing, got {sorted(arrays)}. "
             "Repair the index with 'trieline verify --repair'."
         )
     array = np.asarray(arrays[name]).view()
-    kind, dimensions = SHAPES[name]
-    if array.dtype != kind or array.ndim != dimensions:
+    if array.dtype != kind or array.ndim != dimensions or not array.flags.c_contiguous:
         raise IndexFolderError(
             f"the trie's array {name!r} is {array.dtype} with {array.ndim} dimensions, expected "
             f"{np.dtype(kind)} with {dimensions}. Repair the index with 'trieline verify --repair'."
@@ -61,7 +65,7 @@ def _array(arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     return array
 
 
-def _require(holds: bool, what: str) -> None:
+def _require(holds: bool | np.bool_, what: str) -> None:
     if not holds:
         raise IndexFolderError(
             f"the trie's arrays do not fit together: {what}. They are damaged or of different "
@@ -69,69 +73,74 @@ def _require(holds: bool, what: str) -> None:
         )
 
 
-def _check_lengths(trie: Layout) -> None:
-    stored = len(trie.node_codes)
-    _require(len(trie.owner) == len(trie.codes), "owner and codes have different lengths")
-    _require(len(trie.docid_rows) >= 1, "docid_rows is empty")
-    _require(len(trie.levels) == trie.codes.shape[1] + 2, "levels has the wrong length")
-    _require(len(trie.node_first) == stored, "node_first and node_codes have different lengths")
-    _require(len(trie.node_end) == stored, "node_end and node_codes have different lengths")
-    _require(len(trie.node_children) == stored + 1, "node_children has the wrong length")
+def _check_settings(trie: Layout, sizes: tuple[int, ...]) -> None:
+    """The arrays are those of as many levels, with docids of as many bytes, as the settings say."""
+    deepest = int(trie.parts.max(initial=0))
+    _require(len(trie.levels) > max(deepest, 1), f"levels ends before level {deepest}")
+    if len(trie.levels) != len(sizes) + 1:
+        raise IndexMismatch(
+            f"the trie's arrays spell {len(trie.levels) - 1} levels, the settings say "
+            f"{len(sizes)}: {sizes}. Load them with the settings they were written with."
+        )
+    width = packed_width(sizes)
+    if trie.packed.shape[1] != width:
+        raise IndexMismatch(
+            f"the trie's docids take {trie.packed.shape[1]} bytes, those of the settings {width}: "
+            f"{sizes}. Load them with the settings they were written with."
+        )
 
 
 def _check_rows(trie: Layout) -> None:
-    rows = trie.docid_rows
-    _require(bool((rows[1:] > rows[:-1]).all()), "docid_rows does not increase")
-    _require(rows[0] == 0 and rows[-1] == len(trie.owner), "docid_rows does not cover the rows")
+    shared, extra = trie.shared, trie.extra
+    _require(1 <= trie.owner.shape[1] <= 4, "item numbers take 1 to 4 bytes")
+    _require(len(trie.parts) == trie.docids + 1, "parts and packed have different lengths")
+    _require(len(extra) == len(shared) + 1, "extra and shared have different lengths")
+    _require((shared[1:] > shared[:-1]).all(), "shared does not increase")
+    _require(not len(shared) or shared[-1] < trie.docids, "shared goes past the docids")
+    _require((extra[1:] > extra[:-1]).all(), "extra does not increase")
+    covered = extra[0] == 0 and trie.docids + int(extra[-1]) == len(trie.owner)
+    _require(covered, "extra does not cover the rows")
 
 
-def _check_nodes(trie: Layout) -> None:
-    levels, children = trie.levels, trie.node_children
-    stored = len(trie.node_codes)
-    _require(bool((levels[1:] >= levels[:-1]).all()), "levels does not increase")
-    covered = levels[0] == 0 and levels[1] == 1 and levels[-1] == stored
-    _require(covered, "levels does not cover the nodes")
-    _require(bool((children[1:] >= children[:-1]).all()), "node_children does not increase")
-    covered = children[0] == 1 and children[-1] == stored
-    _require(covered, "node_children does not cover the nodes")
-    begins = bool((children[levels[:-1]] == levels[1:]).all())
-    _require(begins, "node_children does not begin where a level does")
-    _check_docids(trie)
+def _check_parts(trie: Layout, sizes: tuple[int, ...]) -> None:
+    """Every docid parts from the one before; at the edges and in the middle as the docids do."""
+    parts, packed = trie.parts, trie.packed
+    _require(parts[0] == 0 and parts[-1] == 0, "parts does not begin and end with 0")
+    inner = parts[1:-1]
+    _require(not len(inner) or 0 < inner.min() <= inner.max() <= len(sizes), "parts has no level")
+    some = np.linspace(1, trie.docids - 1, 16 * (len(inner) > 0)).astype(np.int64)
+    for docid in some.tolist():
+        pair = packed[docid : docid + 1], packed[docid - 1 : docid]
+        _require(pair[0].tobytes() > pair[1].tobytes(), "docids are out of order")
+        _require(parting(*pair, sizes)[0] == parts[docid], "parts and packed differ")
 
 
-def _check_docids(trie: Layout) -> None:
-    first, end, children = trie.node_first, trie.node_end, trie.node_children
-    _require(first[0] == 0 and end[0] == trie.docids, "the root does not cover the docids")
-    _require(bool((end[1:] > first[1:]).all()), "a node has no docids")
-    _require(bool((end <= trie.docids).all()), "node_end goes past the docids")
-    back = np.flatnonzero(first[1:] < end[:-1]) + 1
-    _require(_all_marked(back, trie.levels), "nodes of a level overlap")
-    has_children = children[1:] > children[:-1]
-    _require(bool(has_children[end - first > 1].all()), "an open node has no children")
-    back = np.flatnonzero(trie.node_codes[1:] <= trie.node_codes[:-1]) + 1
-    _require(_all_marked(back, children), "siblings are out of order")
-
-
-def _all_marked(some: NDArray[np.int64], marks: NDArray[Any]) -> bool:
-    """Whether every one of some positions is among the marks."""
-    marked = np.zeros(int(marks[-1]) + 1, bool)
-    marked[marks] = True
-    return bool(marked[some].all())
+def _check_table(trie: Layout, depth: int) -> None:
+    """The table of long runs is the one that follows from ``parts``."""
+    table = table_of(trie.parts, depth)
+    for name in LEVELS:
+        same = np.array_equal(getattr(trie, name), getattr(table, name))
+        _require(same, f"{name} does not follow from parts")
+    _require(len(trie.child_codes) == len(trie.child_nodes), "child_codes has the wrong length")
 
 
 def _check_codes(trie: Layout, sizes: tuple[int, ...]) -> None:
-    """Stored codes are within the sizes; where a level begins and ends they are the rows' own."""
-    for level, size in enumerate(sizes, start=1):
-        begin, end = trie.levels[level : level + 2]
-        if begin == end:
+    """Listed codes are within the sizes and ascend; at the edges they are the docids' own."""
+    rises = np.ones(len(trie.child_codes) + 1, bool)
+    rises[1:-1] = trie.child_codes[1:] > trie.child_codes[:-1]
+    rises[trie.begin] = True
+    _require(rises.all(), "siblings are out of order")
+    for level, size in enumerate(sizes):
+        some = trie.child_codes[slice(*trie.begin[trie.levels[level : level + 2]])]
+        if not len(some):
             continue
-        highest = int(trie.node_codes[begin:end].max())
-        if highest >= size:
+        if int(some.max()) >= size:
             raise IndexMismatch(
-                f"the trie has code {highest} at level {level}, the settings say {size} codes: "
-                f"{sizes}. Load it with the settings it was written with."
+                f"the trie has code {int(some.max())} at level {level + 1}, the settings say "
+                f"{size} codes: {sizes}. Load it with the settings it was written with."
             )
-        edges = np.array([begin, end - 1])
-        rows = trie.docid_rows[trie.node_first[edges]]
-        same = trie.codes[rows, level - 1] == trie.node_codes[edges]
-        _require(bool(same.all()), f"codes and node_codes differ at level {level}")
+        runs = slice(*trie.levels[level : level + 2])
+        edges = trie.child_codes[trie.begin[runs.start : runs.stop]]
+        docids = trie.first[runs].astype(np.int64)
+        same = code_at(trie.packed, docids[[0, -1]], field_of(sizes, level)) == edges[[0, -1]]
+        _require(same.all(), f"child_codes and packed differ at level {level + 1}")

@@ -32,4 +32,5 @@ def _top(scores: Doubles, width: int) -> Ints:
     else:
         chosen = np.arange(len(scores))
     chosen = chosen[scores[chosen] > -np.inf]
-    return chosen[np.argsort(-scores[chosen], kind="stable")]
+    ranked: Ints = chosen[np.argsort(-scores[chosen], kind="stable")]
+    return ranked
