@@ -96,6 +96,7 @@ def beam_search(
         hidden = speller.step(spelling, codes, level)
         candidates = _expand(speller, trie, hidden, level, live, normalise, guides, states)
         kept = _best(candidates.select, candidates.query, count, width)
+        kept = kept[np.isfinite(candidates.select[kept])]  # what a guide forbids does not exist
         candidates = candidates._replace(kept=kept)
         if observe is not None:
             observe(candidates)
@@ -217,10 +218,10 @@ def _advance(
     """The beams of the next level; caches follow their parents, short beams are padded."""
     kept = candidates.kept
     query, parents = candidates.query[kept], candidates.parents[kept]
-    score = candidates.select if last else candidates.select - candidates.look
+    score = candidates.select[kept] - (0.0 if last else candidates.look[kept])
     first = np.searchsorted(query, query)  # the query's first beam
     slot = np.arange(len(kept)) - first
-    beams = _Beams(query, slot, candidates.nodes[kept], score[kept])
+    beams = _Beams(query, slot, candidates.nodes[kept], score)
     if last or not len(kept):
         return beams, None
     count, width = len(spelling.mask), int(slot.max()) + 1
