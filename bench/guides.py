@@ -12,21 +12,19 @@ candidates that takes each one's maximum. Both are measured in turns with ours.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Annotated
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
-
-sys.path.insert(0, str(Path(__file__).parent))
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-from trie import SIZES, Line, report, residual_codes
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+from trie import SIZES, Line, residual_codes
 
 from trieline.decode import Geometric, GeometricLook, GeometricPlan, LookAhead
 from trieline.index import Trie
@@ -49,10 +47,12 @@ def in_turns(works: Sequence[Callable[[], object]], repeats: int) -> list[float]
     return best
 
 
-def take_and_add(columns: NDArray[np.uint16], tables: Sequence[Floats], norms: Floats) -> Floats:
+def take_and_add(
+    columns: NDArray[np.uint16], books: Sequence[Floats], norms: Floats, query: Floats
+) -> Floats:
     total = -norms
-    for codes, table in zip(columns, tables, strict=True):
-        total += table.take(codes)
+    for codes, book in zip(columns, books, strict=True):
+        total += (2 * (book @ query)).take(codes)
     return total
 
 
@@ -62,18 +62,19 @@ def max_of_each(scores: Floats, low: NDArray[np.int64], high: NDArray[np.int64])
 
 def measure_plan(trie: Trie, books: list[Floats], query: Floats, repeats: int) -> list[Line]:
     everything, some = GeometricPlan(books, 0), GeometricPlan(books, 1000)
+    few = trie.restrict(np.arange(trie.rows) < 2000)
+    GeometricPlan(books, 10).plan(query, few)  # compiles
     (build,) = in_turns([lambda: everything.bytes_a_row(trie)], 1)
     some.bytes_a_row(trie)
     half = trie.restrict(np.random.default_rng(0).random(trie.rows) < 0.5)
     (filtered,) = in_turns([lambda: everything.bytes_a_row(half)], 1)
     columns = np.ascontiguousarray(trie.codes.T)
-    tables = [2 * (book @ query[0]) for book in books]
     norms = np.zeros(trie.rows, np.float32)
     scan, top, plain = in_turns(
         [
             lambda: everything.scores(query, trie),
             lambda: some.plan(query, trie),
-            lambda: take_and_add(columns, tables, norms),
+            lambda: take_and_add(columns, books, norms, query[0]),
         ],
         repeats,
     )
@@ -87,7 +88,7 @@ def measure_plan(trie: Trie, books: list[Floats], query: Floats, repeats: int) -
 
 
 def measure_steps(trie: Trie, books: list[Floats], query: Floats, repeats: int) -> list[Line]:
-    """The first two levels, where most rows are below the beam."""
+    """The first levels, where most rows are below the beam."""
     guides = {
         "look ahead, best 1000": LookAhead(GeometricPlan(books, 1000)),
         "look ahead, mean of 1000": LookAhead(GeometricPlan(books, 1000), reduce="mean"),
@@ -102,19 +103,29 @@ def measure_steps(trie: Trie, books: list[Floats], query: Floats, repeats: int) 
             parents, codes, children = trie.expand(level, nodes)
             low, high = trie.interval(level + 1, children)
 
-            def step(at=level, s=state, p=parents, c=codes, n=children, g=guide) -> object:  # type: ignore[no-untyped-def]
-                return g.score(s, at, p, c, n)
-
-            def plain(a=low, b=high) -> object:  # type: ignore[no-untyped-def]
-                return max_of_each(scores, a, b)
-
-            ours, theirs = in_turns([step, plain], repeats)
+            ours, theirs = in_turns(
+                [
+                    partial(guide.score, state, level, parents, codes, children),
+                    partial(max_of_each, scores, low, high),
+                ],
+                repeats,
+            )
             looks = name == "geometric look"
             what = f"{name}, {len(nodes)} beams, {len(children)} candidates"
             lines.append(Line(what, "ms", ours, baseline=theirs if looks else None))
             kept = np.sort(np.argsort(-max_of_each(scores, low, high))[:BEAMS])
             state, nodes = guide.follow(state, level, parents[kept], codes[kept]), children[kept]
     return lines
+
+
+def report(lines: list[Line], trie: Trie) -> Table:
+    table = Table("what", "value", "bar", "NumPy", "holds", title=f"{trie.rows:,} rows")
+    for line in lines:
+        bar = "" if line.bar is None else f"{line.bar:g} {line.unit}"
+        other = "" if line.baseline is None else f"{line.baseline:.3g} {line.unit}"
+        holds = "" if line.holds is None else ("yes" if line.holds else "NO")
+        table.add_row(line.what, f"{line.value:.3g} {line.unit}", bar, other, holds)
+    return table
 
 
 def main(
@@ -131,13 +142,14 @@ def main(
     trie = Trie.build(table, SIZES)
     books = [rng.standard_normal((size, WIDTH)).astype(np.float32) / WIDTH for size in SIZES]
     query = rng.standard_normal((1, WIDTH)).astype(np.float32)
-    lines = measure_plan(trie, books, query, repeats)
-    lines += measure_steps(trie, books, query, repeats)
+    with threadpool_limits(1):
+        lines = measure_plan(trie, books, query, repeats)
+        lines += measure_steps(trie, books, query, repeats)
     if as_json:
         found = {f"{x.what} ({x.unit})": {**x._asdict(), "holds": x.holds} for x in lines}
         json.dump(found, sys.stdout, indent=1)
     else:
-        Console().print(report(lines, trie, "NumPy"))
+        Console().print(report(lines, trie))
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ def test_a_look_ahead_prunes_by_what_can_still_be_reached(width: int) -> None:
         guides=[GeometricLook(BOOKS, 6.0)],
         vectors=VECTORS,
     )
-    for at, found in enumerate(answers):
+    for at, found in enumerate(answers[:5]):
         steps = step_scores(MODEL, one_of(QUESTIONS, at), docids, "level")
         whole = {docid: 6 * reconstruction_score(docid, BOOKS, VECTORS[at]) for docid in docids}
         looks = {
@@ -236,6 +236,10 @@ class TestLayingOut:
             GeometricPlan(books(sizes=(5, 4, 3))).plan(VECTORS, TRIE)
         with pytest.raises(IndexMismatch, match="codebooks"):
             GeometricPlan(BOOKS[:2]).plan(VECTORS, TRIE)
+
+    def test_scores_of_another_trie_are_refused(self) -> None:
+        with pytest.raises(IndexMismatch, match=f"3 scores for a trie of {TRIE.rows} rows"):
+            PrefixBounds(TRIE, np.zeros(3, np.float32))
 
     def test_a_negative_plan_is_refused(self) -> None:
         with pytest.raises(SettingsError, match="n = -1 planned rows"):

@@ -25,7 +25,7 @@ from worlds import (
 )
 
 from trieline.decode import Found, Geometric, Guide, ItemRows, LookAhead, Plan, beam_search
-from trieline.errors import SettingsError
+from trieline.errors import IndexMismatch, SettingsError
 from trieline.index import Trie
 from trieline.types import Floats
 
@@ -204,6 +204,26 @@ def test_items_without_rows_are_passed_over() -> None:
     plan = ItemRows(TRIE).plan([7, 10_000, 3], [1.0, 9.0, 2.0])
     assert plan.rows.tolist() == np.flatnonzero(np.isin(TRIE.owner, [3, 7])).tolist()
     assert plan.scores.tolist() == [{7: 1.0, 3: 2.0}[i] for i in TRIE.owner[plan.rows].tolist()]
+
+
+@pytest.mark.parametrize(
+    ("plan", "says"),
+    [
+        (Plan(np.array([2, 1]), np.zeros(2, np.float32)), "must ascend"),
+        (Plan(np.array([1, 1]), np.zeros(2, np.float32)), "must ascend"),
+        (Plan(np.array([1, TRIE.rows]), np.zeros(2, np.float32)), f"below {TRIE.rows}"),
+        (Plan(np.array([-1, 4]), np.zeros(2, np.float32)), "must ascend"),
+        (Plan(np.array([1, 2]), np.zeros(3, np.float32)), "for 2 rows"),
+        (Plan(None, np.zeros(3, np.float32)), f"for {TRIE.rows} rows"),
+    ],
+)
+def test_a_plan_for_another_trie_is_refused(plan: Plan, says: str) -> None:
+    class Wrong:
+        def plan(self, vectors: Floats, trie: Trie) -> list[Plan]:
+            return [plan] * len(vectors)
+
+    with pytest.raises(IndexMismatch, match=says):
+        LookAhead(Wrong()).start(VECTORS, TRIE)
 
 
 def test_a_negative_weight_is_refused() -> None:

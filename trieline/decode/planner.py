@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 class Plan(NamedTuple):
     """What a planner says to one query."""
 
-    rows: Ints | None  # [n] rows of the trie, ascending; None: all of them
+    rows: Ints | None  # [n] rows of the trie, ascending, each once; None: all
     scores: Floats  # [n]
     floor: float = 0.0  # what all other rows are taken to score, at most
 
