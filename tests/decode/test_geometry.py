@@ -35,7 +35,7 @@ from trieline.decode import (
     PrefixBounds,
     beam_search,
 )
-from trieline.errors import IndexMismatch, SettingsError
+from trieline.errors import DimensionError, IndexMismatch, SettingsError
 from trieline.index import Trie
 from trieline.types import Codes
 
@@ -236,6 +236,10 @@ class TestLayingOut:
             GeometricPlan(books(sizes=(5, 4, 3))).plan(VECTORS, TRIE)
         with pytest.raises(IndexMismatch, match="codebooks"):
             GeometricPlan(BOOKS[:2]).plan(VECTORS, TRIE)
+
+    def test_vectors_of_another_encoder_are_refused(self) -> None:
+        with pytest.raises(DimensionError, match=r"shape \(16, 5\).*expected \[queries, 8\]"):
+            GeometricPlan(BOOKS).plan(VECTORS[:, :5], TRIE)
 
     def test_scores_of_another_trie_are_refused(self) -> None:
         with pytest.raises(IndexMismatch, match=f"3 scores for a trie of {TRIE.rows} rows"):

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trieline.decode.lookahead import LookAhead, Looking
 from trieline.decode.planner import Plan
-from trieline.errors import IndexMismatch, SettingsError
+from trieline.errors import DimensionError, IndexMismatch, SettingsError
 from trieline.index import Trie
 from trieline.types import Floats
 
@@ -135,7 +135,12 @@ class GeometricPlan:
 
     def _tables(self, vectors: Floats, levels: int) -> Floats:
         """[B, sum of V]: what each codeword gives to the score of each query."""
-        asked = np.asarray(vectors, np.float32)
+        asked, width = np.asarray(vectors, np.float32), self.codebooks[0].shape[1]
+        if asked.ndim != 2 or asked.shape[1] != width:
+            raise DimensionError(
+                f"query vectors have shape {asked.shape}, the codebooks are {width} wide: expected "
+                f"[queries, {width}]. Encode queries with the encoder of the index."
+            )
         parts = [asked @ book.T for book in self.codebooks[:levels]]
         tables = np.concatenate([np.empty((len(asked), 0), np.float32), *parts], axis=1)
         return tables * np.float32(2 if self.metric == "l2" else 1)
@@ -159,9 +164,9 @@ class GeometricPlan:
         _check(self.codebooks, trie)
         with_geometry = [level for level, book in enumerate(self.codebooks) if book.any()]
         levels = max(with_geometry, default=-1) + 1
-        columns = np.empty((levels, trie.rows), np.uint16)
+        codes, columns = trie.codes, np.empty((levels, trie.rows), np.uint16)
         for low in range(0, trie.rows, _BLOCK):  # all at once takes 13 times as long
-            columns[:, low : low + _BLOCK] = trie.codes[low : low + _BLOCK, :levels].T
+            columns[:, low : low + _BLOCK] = codes[low : low + _BLOCK, :levels].T
         if self.metric == "ip":
             return _Shelf(columns, np.empty(0, np.float32))
         norms, unknown = np.zeros(trie.rows, np.float32), np.ones(trie.rows, bool)

@@ -28,13 +28,15 @@ _BLOCK = 2048  # rows scored together: their sums (8 kB) stay in the first cache
 
 
 def _compiled(function: Function) -> Function:
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
+    compiler: Any = numba.njit
+    return cast(Function, compiler(cache=True, nogil=True)(function))
 
 
 def _compiled_loosely(function: Function) -> Function:
     """For sums within one row, which vectorise only where their order does not matter."""
+    compiler: Any = numba.njit
     loose = {"reassoc", "contract"}
-    return cast(Function, numba.njit(cache=True, nogil=True, fastmath=loose)(function))
+    return cast(Function, compiler(cache=True, nogil=True, fastmath=loose)(function))
 
 
 @_compiled

@@ -141,10 +141,11 @@ def _end_to_end(parts: Sequence[Ints], lengths: Sequence[int]) -> Ints:
 
 def _links(rows: Sequence[Ints] | None, trie: Trie, count: int) -> tuple[Ints, Ints]:
     """For each planned row, the place of the row of the same item before it and after it."""
+    owner = trie.owner
     if rows is None:
-        pairs = [_neighbours(trie.owner)] * count
+        pairs = [_neighbours(owner)] * count
     else:
-        pairs = [_neighbours(trie.owner[part]) for part in rows]
+        pairs = [_neighbours(owner[part]) for part in rows]
     lengths = [len(before) for before, _ in pairs]
     total = sum(lengths)
     before = _end_to_end([before for before, _ in pairs], lengths)
