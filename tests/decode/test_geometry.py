@@ -142,6 +142,19 @@ def test_a_look_ahead_prunes_by_what_can_still_be_reached(width: int) -> None:
         assert found.scores[0] == pytest.approx(total, abs=1e-3)
 
 
+@pytest.mark.parametrize("k", [1, 4])
+def test_where_geometry_decides_a_narrow_beam_loses_nothing(k: int) -> None:
+    """At most k - 1 prefixes of a level lead to anything better than the k-th best docid."""
+    trie = Trie.build(corpus(90), SIZES)  # an item of several docids would be told once
+    guide = GeometricLook(BOOKS, 1e5)
+    answers = beam_search(MODEL, QUESTIONS, trie, beam=k, k=k, guides=[guide], vectors=VECTORS)
+    for query, found in zip(VECTORS, answers, strict=True):
+        whole = {docid: reconstruction_score(docid, BOOKS, query) for docid in docids_of(trie)}
+        nearest = sorted(whole, key=lambda docid: -whole[docid])[:k]
+        reached = dict.fromkeys(trie.docid(int(leaf)) for leaf in found.leaves)
+        assert list(reached) == nearest[: len(reached)]
+
+
 def test_all_rows_planned_is_the_same_look() -> None:
     guides = (GeometricLook(BOOKS, 2.0), LookAhead(GeometricPlan(BOOKS, 0), weight=2.0))
     one, other = (
