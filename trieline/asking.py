@@ -54,12 +54,12 @@ class Asker:
         queries: Sequence[Query],
         watch: Watch,
         *,
-        omega: float = 0.0,
+        guided: bool = False,
     ) -> list[Batch]:
         """The queries as the model reads them, and as vectors where a guide compares with them."""
         model = self.recipe.model
         vectors: Floats | None = None
-        if model.query == "embedding" or omega:
+        if model.query == "embedding" or guided:
             # Fewer are encoded in a second: not worth a progress bar.
             vectors = self.encoder.encode(queries, watch if len(queries) > _MANY else silent)
         if model.query == "tokens" and self._tokenizer is None:

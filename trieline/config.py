@@ -127,7 +127,30 @@ class DecodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     beam: int = 50
     normalise: Literal["level", "legal", "raw", "vocab"] = "level"
     batch: int = 32  # queries decoded together
-    omega: float = 0.0  # weight of the geometric guide (PRO Eq. 7); 0 = off
+    omega: float = 0.0  # weight of the codebooks' geometry (PRO Eq. 7); 0 = off
+    geometry: Literal["carry", "look"] = "carry"  # votes level by level, or the best reachable
+    standardise: bool = False  # z-scores over each codebook, as PRO's released code has it
+    plan: Literal["none", "soft", "hard"] = "none"  # look ahead (PAG); hard: only what is planned
+    plan_size: int = 1000  # items planned; 0 = all
+    plan_reduce: Literal["max", "mean", "min"] = "max"  # of the planned items below a prefix
+    plan_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.geometry == "look" and self.standardise:
+            raise SettingsError(
+                "decode.standardise = true rescales the votes of each level; decode.geometry = "
+                '"look" has none. Leave one of them out.'
+            )
+        if self.plan_size < 0 or not self.plan_weight >= 0:
+            raise SettingsError(
+                f"decode.plan_size = {self.plan_size}, decode.plan_weight = {self.plan_weight}: "
+                "expected numbers from 0 upwards."
+            )
+
+    @property
+    def guided(self) -> bool:
+        """Whether anything but the model votes, and so needs the query's vector."""
+        return bool(self.omega) or self.plan != "none"
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -15,9 +15,9 @@ import numpy as np
 
 from trieline.config import Recipe
 from trieline.data import Dataset, hold_out
-from trieline.decode import Geometric
+from trieline.decode import GuidesOf
 from trieline.encode import Encoder
-from trieline.ids import Docids, codebooks_of
+from trieline.ids import Docids
 from trieline.index import Trie
 from trieline.model.questions import HistoryQuestions, Questions, TextQuestions, VectorQuestions
 from trieline.train import Pairs, Validation, join, match, pseudo_queries, source_of
@@ -68,7 +68,6 @@ def prepare_lessons(
     exam = None
     if asked.exam:
         offset = len(asked.real) + len(asked.pseudo)
-        omega = recipe.decode.omega
         exam = Validation(
             questions,
             asked.exam_qrels,
@@ -79,8 +78,8 @@ def prepare_lessons(
             measure=recipe.train.measure,
             most=recipe.train.validation_queries,
             seed=recipe.train.seed,
-            guides=[Geometric(codebooks_of(docids), omega)] if omega else (),
-            vectors=vectors if omega else None,
+            guides=GuidesOf(docids)(recipe.decode),
+            vectors=vectors if recipe.decode.guided else None,
         )
     return Lessons(questions, pairs, exam, _digest(everything))
 
@@ -91,7 +90,7 @@ def _gather(dataset: Dataset, recipe: Recipe) -> _Asked:
     if uncut and sum(1 for _ in dataset.queries("train")) >= _LEAST:
         dataset = hold_out(dataset, seed=settings.seed)
     pseudo: list[Query] = []
-    by_vector = recipe.model.query == "embedding" or recipe.decode.omega
+    by_vector = recipe.model.query == "embedding" or recipe.decode.guided
     vectorless = recipe.encode.kind == "precomputed" and by_vector  # nobody brings crops' vectors
     if recipe.model.query != "history" and not vectorless:
         made = pseudo_queries(
@@ -150,7 +149,7 @@ def _questions(
 ) -> tuple[Questions, Floats | None]:
     model = recipe.model
     vectors = None
-    if model.query == "embedding" or recipe.decode.omega:
+    if model.query == "embedding" or recipe.decode.guided:
         vectors = encoder.encode(queries, watch)
     match model.query:
         case "embedding":

@@ -23,11 +23,11 @@ from trieline.build import build_index, write_index
 from trieline.catalog import Catalog
 from trieline.config import Recipe, from_mapping
 from trieline.data import Dataset
-from trieline.decode import Expansion, Found, Geometric, beam_search
+from trieline.decode import Expansion, Found, GuidesOf, beam_search
 from trieline.diagnose import Explanation, Survival, SurvivalCounter, explain, survival
 from trieline.encode import Encoder, open_encoder
 from trieline.errors import IndexFolderError, IndexMismatch, SettingsError
-from trieline.ids import Docids, Stats, codebooks_of, load_docids, resolve, stats
+from trieline.ids import Docids, Stats, load_docids, resolve, stats
 from trieline.index import Trie
 from trieline.model import Speller, load_speller
 from trieline.model.packed import quickest
@@ -60,7 +60,7 @@ class Retriever:
         self.folder, self.recipe, self.catalog = folder, recipe, catalog
         self.docids, self.speller, self.encoder, self.trie = docids, speller, encoder, trie
         self._revision = revision
-        self._asker = Asker(recipe, catalog, encoder)
+        self._asker, self._guides = Asker(recipe, catalog, encoder), GuidesOf(docids)
         self._spells = quickest(speller)
 
     # --- making and opening -------------------------------------------------------------------
@@ -174,7 +174,7 @@ class Retriever:
         """
         asked = as_queries(queries)
         trie = self.trie if filter is None else self.trie.restrict(self._allowed(filter))
-        ready = self._asker.ready(asked, watch, omega=self.recipe.decode.omega)
+        ready = self._asker.ready(asked, watch, guided=self.recipe.decode.guided)
         answers: list[list[Hit]] = []
         with watch("searching", len(asked)) as task, one_thread_each() as workers:
 
@@ -207,7 +207,7 @@ class Retriever:
         item = self.catalog.get([number])[0]
         width = self.recipe.decode.beam if beam is None else beam
 
-        (batch,) = self._asker.ready(asked, silent, omega=self.recipe.decode.omega)
+        (batch,) = self._asker.ready(asked, silent, guided=self.recipe.decode.guided)
 
         def search(observe: Observer) -> int | None:
             (found,) = self._spell(batch, self.trie, width, width, observe=observe)
@@ -246,7 +246,7 @@ class Retriever:
                 batch = asked[low : low + self.recipe.decode.batch]
                 targets = [np.concatenate(wanted[query.id]) for query in batch]
                 counters.append(SurvivalCounter(self.trie, targets))
-                (ready,) = self._asker.ready(batch, silent, omega=self.recipe.decode.omega)
+                (ready,) = self._asker.ready(batch, silent, guided=self.recipe.decode.guided)
                 self._spell(ready, self.trie, 1, width, observe=counters[-1].observe)
                 task.advance(len(batch))
         return survival(counters)
@@ -326,7 +326,6 @@ class Retriever:
         observe: Observer | None = None,
     ) -> list[Found]:
         decode, (asked, vectors) = self.recipe.decode, batch
-        guides = [Geometric(codebooks_of(self.docids), decode.omega)] if decode.omega else []
         return beam_search(
             self._spells,
             asked.to(self.speller.device),
@@ -334,7 +333,7 @@ class Retriever:
             beam=decode.beam if beam is None else beam,
             k=k,
             normalise=decode.normalise,
-            guides=guides,
+            guides=self._guides(decode),
             vectors=vectors,
             trace=trace,
             observe=observe,

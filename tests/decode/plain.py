@@ -57,7 +57,8 @@ def beam_of_dicts(
         for prefix in sorted({d[: level + 1] for d in docids if d[:level] in beams}):
             carried[prefix] = beams[prefix[:-1]] + steps[prefix] + carry.get(prefix, 0.0)
         select = {p: s + look.get(p, 0.0) for p, s in carried.items()}
-        best = sorted(select, key=lambda p: -select[p])[:width]
+        legal = [p for p in select if select[p] > -np.inf]
+        best = sorted(legal, key=lambda p: -select[p])[:width]
         beams = {p: carried[p] for p in best}
         if level == len(docids[0]) - 1:
             return {p: select[p] for p in best}
@@ -69,13 +70,44 @@ def geometric_votes(
     codebooks: Sequence[np.ndarray],
     query: np.ndarray,
     omega: float,
+    standardise: bool = False,
 ) -> dict[tuple[int, ...], float]:
-    """PRO Eq. 7 for every prefix."""
+    """PRO Eq. 7 for every prefix; ``standardise`` as the released code has it."""
     votes: dict[tuple[int, ...], float] = {}
     for docid in docids:
         residual = query.astype(np.float64).copy()
         for level, code in enumerate(docid):
-            c = codebooks[level][code].astype(np.float64)
-            votes[docid[: level + 1]] = omega * (2 * residual @ c - c @ c)
-            residual = residual - c
+            words = codebooks[level].astype(np.float64)
+            bias = np.array([2 * residual @ c - c @ c for c in words])
+            if standardise:
+                bias = (bias - bias.mean()) / max(bias.std(), 1e-6)
+            votes[docid[: level + 1]] = omega * bias[code]
+            residual = residual - words[code]
     return votes
+
+
+def reconstruction_score(
+    docid: tuple[int, ...], codebooks: Sequence[np.ndarray], query: np.ndarray
+) -> float:
+    """2 q.x - |x|^2 of a docid's full reconstruction x."""
+    words = [book[code] for book, code in zip(codebooks, docid, strict=True)]
+    x = np.sum(words, axis=0, dtype=np.float64)
+    return float(2 * query.astype(np.float64) @ x - x @ x)
+
+
+def planned_looks(
+    rows: Sequence[tuple[tuple[int, ...], int]],
+    planned: dict[int, float],
+    reduce: str,
+    nothing: float,
+) -> dict[tuple[int, ...], float]:
+    """PAG Eq. 4-5, ComGTIR Eq. 12 for every prefix: (docid, item) rows, planned item -> score."""
+    looks: dict[tuple[int, ...], float] = {}
+    for docid, _ in rows:
+        for level in range(1, len(docid) + 1):
+            prefix = docid[:level]
+            below = {item for other, item in rows if other[:level] == prefix}
+            scores = [planned[item] for item in sorted(below) if item in planned]
+            how = {"max": max, "mean": np.mean, "min": min}[reduce]
+            looks[prefix] = float(how(scores)) if scores else nothing
+    return looks

@@ -22,6 +22,8 @@ __all__ = ["Geometric", "Guide", "Score"]
 
 Ints = NDArray[np.int64]
 
+_FEW = 16  # below a sixteenth of the codes, single products are cheaper than the whole matrix
+
 
 class Score(NamedTuple):
     """A guide's vote on each candidate: float [C], or None where it has no say.
@@ -55,7 +57,7 @@ class Geometric:
 
     PRO Eq. 7: omega * (2 r.c - c.c) with r = query - partial reconstruction. Summed over all levels
     it is |q|^2 - |q - reconstruction|^2. The released code standardises the bias over the codebook
-    first, so its omega is not the paper's; ``standardise`` gives that.
+    first, so its omega is not the paper's; ``standardise`` gives that, and sums to nothing simple.
     """
 
     name = "geometry"
@@ -70,16 +72,32 @@ class Geometric:
     def start(self, vectors: Floats, trie: Trie) -> Floats:
         return np.asarray(vectors, dtype=np.float32)  # residuals [n, D]
 
-    def score(self, state: Floats, level: int, parents: Ints, codes: Ints, nodes: Ints) -> Score:
-        return Score(carry=self.table(state, level)[parents, codes])
-
     def table(self, state: Floats, level: int) -> Floats:
-        """The vote on every code of the level, for every beam: [n, V]."""
-        bias: Floats = 2.0 * (state @ self.codebooks[level].T) - self.norms[level]
+        """float32[n, V]: the vote for every code of the level, legal or not, of every live beam."""
+        bias = 2.0 * (state @ self.codebooks[level].T) - self.norms[level]
         if self.standardise:
             spread = bias.std(axis=1, keepdims=True)
             bias = (bias - bias.mean(axis=1, keepdims=True)) / np.maximum(spread, 1e-6)
-        return self.omega * bias
+        votes: Floats = np.float32(self.omega) * bias
+        return votes
+
+    def score(self, state: Floats, level: int, parents: Ints, codes: Ints, nodes: Ints) -> Score:
+        """Beams with few children, which are most of them below the first levels, are spared the
+        whole table. Whether one is depends on its own children alone, not on the batch."""
+        size = len(self.codebooks[level])
+        fan_out = np.bincount(parents, minlength=len(state))
+        full = np.flatnonzero(self.standardise | (fan_out > size / _FEW))
+        votes = np.empty(len(codes), np.float32)
+        row = np.full(len(state), -1, np.int64)
+        row[full] = np.arange(len(full))
+        listed = row[parents] >= 0
+        if len(full):
+            votes[listed] = self.table(state[full], level)[row[parents[listed]], codes[listed]]
+        alone = np.flatnonzero(~listed)
+        words = self.codebooks[level][codes[alone]]
+        near = 2.0 * np.einsum("cd,cd->c", state[parents[alone]], words)
+        votes[alone] = np.float32(self.omega) * (near - self.norms[level][codes[alone]])
+        return Score(carry=votes)
 
     def follow(self, state: Floats, level: int, parents: Ints, codes: Ints) -> Floats:
         residuals: Floats = state[parents] - self.codebooks[level][codes]

@@ -65,7 +65,8 @@ def finish(
     query = stems.query[tails.stem]
     scores = np.full(len(query), -np.inf)
     queries = np.unique(query)
-    own = [np.flatnonzero(query == q) for q in queries]
+    allowed = tails.bound > -np.inf  # what a guide forbids does not exist
+    own = [np.flatnonzero(allowed & (query == q)) for q in queries]
     own = [of[np.argsort(-tails.bound[of], kind="stable")] for of in own]
     first = k if falls(normalise) else len(query)
     done = [0] * len(own)

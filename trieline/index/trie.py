@@ -49,7 +49,7 @@ class Found(NamedTuple):
 class Trie:
     """The docids that may be spelled. A set of (docid, item) pairs: repeated rows count once."""
 
-    __slots__ = ("_layout", "sizes")
+    __slots__ = ("__weakref__", "_layout", "sizes")
 
     def __init__(self, sizes: tuple[int, ...], layout: Layout) -> None:
         """For ``build`` and ``from_arrays``."""
