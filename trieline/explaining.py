@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trieline.asking import Asker, as_queries, one_thread_each
-from trieline.config import apply
+from trieline.config import Recipe, apply
 from trieline.decode import Expansion, Found, Guide
 from trieline.diagnose import Explanation, explain, what_ifs
 from trieline.ids import Docids, codebooks_of
@@ -22,6 +22,7 @@ __all__ = ["explain_answer"]
 def explain_answer(
     query: str | Query,
     item_id: str,
+    recipe: Recipe,
     asker: Asker,
     docids: Docids,
     trie: Trie,
@@ -33,7 +34,7 @@ def explain_answer(
     searches: int,
 ) -> Explanation:
     """Why an item is or is not among the answers; ``spell`` is the retriever's own search."""
-    asked, recipe, catalog = as_queries(query), asker.recipe, asker.catalog
+    asked, catalog = as_queries(query), asker.catalog
     number = int(catalog.numbers([item_id])[0])
     excluded = allowed is not None and not allowed[number : number + 1].any()
     legal = trie if allowed is None or excluded else trie.restrict(allowed)

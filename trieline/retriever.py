@@ -214,7 +214,7 @@ class Retriever:
         """
         self._catch_up()
         allowed = None if filter is None else self._allowed(filter)
-        parts = self._asker, self.docids, self.trie, allowed, self._spell
+        parts = self.recipe, self._asker, self.docids, self.trie, allowed, self._spell
         return explain_answer(query, item_id, *parts, k=k, beam=beam, searches=searches)
 
     def survival(

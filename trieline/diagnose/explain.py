@@ -47,7 +47,7 @@ class Explanation(NamedTuple):
     verdict: Verdict
     excluded: bool  # by the filter
     score: float | None  # of its best docid, spelled out or not; None when it is forbidden
-    needed: float | None  # the k-th answer's score; None where there are fewer answers
+    needed: float | None  # the k-th answer's score, the highest seen; None: fewer answers
     docids: tuple[DocidStory, ...]  # the one that came furthest first
     narrowing: tuple[Narrowing, ...]  # the beam as a whole, level by level
     rescue: Rescue
@@ -123,17 +123,14 @@ def explain(
     if any(story.lost_at for story in told):
         whole = probe.whole_scores(beam)
         told = tuple(story._replace(scores=whole[story.docid]) for story in told)
-    score = max((s.score for s in told if s.score is not None), default=None)
-    needed = _score_of(first.found, k)
-    verdict = _verdict(first.rank, k, first.lost_at, score, needed)
+    best = max(told, key=lambda story: -np.inf if story.score is None else story.score)
+    verdict = _verdict(first.rank, best, probe)
     settings = () if verdict == "found" else probe.settings(beam, tried)
-    widths: tuple[Attempt, ...] = ()
-    if verdict == "pruned":
-        widths = probe.widths(beam, told[0].beam_needed)
-        if widths and not widths[-1].finds and widths[-1].lost_at is None:
-            verdict = "out-scored"  # by answers that the beam had pruned as well
-    elif verdict == "out-scored":
-        widths = probe.one_width(beam)
+    widths = _widths(verdict, beam, best, probe)
+    if verdict == "pruned" and not any(attempt.finds for attempt in widths):
+        # By answers that were pruned as well, or that share its score and come before it?
+        tied = bool(widths) and widths[-1].lost_at is None
+        verdict = _verdict(first.rank, best, probe, tied=tied)
     if items is not None:
         told = _name_rivals(told, trie, first.found, items)
     return Explanation(
@@ -145,8 +142,8 @@ def explain(
         rank=first.rank,
         verdict=verdict,
         excluded=excluded,
-        score=score,
-        needed=needed,
+        score=best.score,
+        needed=probe.needed,
         docids=told,
         narrowing=narrowing(first.seen),
         rescue=Rescue(widths, settings, probe.count),
@@ -166,20 +163,25 @@ def _check(trie: Trie, docids: NDArray[np.uint16], item_id: str) -> None:
         )
 
 
-def _verdict(
-    rank: int | None, k: int, lost_at: int | None, score: float | None, needed: float | None
-) -> Verdict:
-    if rank is not None and rank <= k:
+def _verdict(rank: int | None, best: DocidStory, probe: Probe, *, tied: bool = False) -> Verdict:
+    """``best`` is the docid with the best score; the others cannot do what it cannot."""
+    score, needed = best.score, probe.needed
+    if rank is not None and rank <= probe.k:
         return "found"
     if score is None:
         return "forbidden"
-    if lost_at is None or (needed is not None and score < needed - _CLOSE * max(1.0, abs(needed))):
-        return "out-scored"
-    return "pruned"
+    if needed is not None:
+        close = _CLOSE * max(1.0, abs(needed))
+        if score < needed + (close if tied else -close):
+            return "out-scored"
+    return "out-scored" if best.lost_at is None else "pruned"
 
 
-def _score_of(found: Found, k: int) -> float | None:
-    return float(found.scores[k - 1]) if len(found.scores) >= k else None
+def _widths(verdict: Verdict, beam: int, best: DocidStory, probe: Probe) -> tuple[Attempt, ...]:
+    """Wider beams, where they can help; the widest alone, for the rank, where they cannot."""
+    if verdict == "pruned":
+        return probe.widths(beam, best.beam_needed)
+    return probe.one_width(beam) if verdict == "out-scored" else ()
 
 
 def _name_rivals(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from trieline.diagnose.explain import Explanation
-    from trieline.diagnose.story import DocidStory, LevelStory
+    from trieline.diagnose.story import DocidStory
 
 __all__ = ["check_picture", "draw"]
 
@@ -60,6 +60,9 @@ def draw(told: Explanation, path: str | Path) -> None:
     for story in reversed(told.docids):
         _path(axes, told, story, first=story is told.docids[0])
     _wanted(axes, told)
+    axes.margins(y=0.07)
+    axes.autoscale_view()
+    _rival(axes, told)
     _frame(axes, told)
     kind = path.suffix.lower()[1:]
     plain = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
@@ -104,14 +107,19 @@ def _path(axes: Axes, told: Explanation, story: DocidStory, *, first: bool) -> N
     axes.plot(x[start:], y[start:], color=colour, lw=1.2, ls=(0, (1, 2)), zorder=3)
     kept = [n for n, level in enumerate(story.levels) if level.kept and n < len(x)]
     axes.scatter([x[n] for n in kept], [y[n] for n in kept], s=26, color=colour, zorder=5)
-    for level in story.levels if first else ():
-        if level.level <= len(x):
-            height = y[level.level - 1]
-            _write(axes, f"#{level.rank}", (level.level, height), (7, 5), colour, size=8.5)
+    for level in story.levels[: len(x)] if first else ():
+        aside, side = ((7, 6), "left") if level.kept else ((-9, -4), "right")
+        place = level.level, y[level.level - 1]
+        _write(axes, f"#{level.rank}", place, aside, colour, size=8.5, ha=side)
     if story.levels and not story.levels[-1].kept and reached <= len(x):
-        axes.scatter(x[reached - 1], y[reached - 1], s=90, marker="X", color=colour, zorder=6)
-        if first:
-            _rival(axes, story.levels[-1], best[reached], len(told.narrowing))
+        axes.scatter(
+            x[reached - 1],
+            y[reached - 1],
+            s=90 if first else 40,
+            marker="X",
+            color=colour,
+            zorder=6,
+        )
 
 
 def _points(story: DocidStory, best: dict[int, float]) -> tuple[list[int], list[float]]:
@@ -126,23 +134,39 @@ def _points(story: DocidStory, best: dict[int, float]) -> tuple[list[int], list[
     return x, y
 
 
-def _rival(axes: Axes, level: LevelStory, best: float, levels: int) -> None:
+def _rival(axes: Axes, told: Explanation) -> None:
     """Who has the last place."""
+    best = {level.level: level.kept[0] for level in told.narrowing if level.kept}
+    levels = told.docids[0].levels
+    if not levels or levels[-1].kept or not levels[-1].rival:
+        return
+    level = levels[-1]
+    if level.level not in best:
+        return
     named = level.rival_title or level.rival_item
-    lines = [f"last place: {spell(level.rival)}", *textwrap.wrap(named, 34, max_lines=1)]
-    if level.rival_rank:
-        lines[-1] += f" (answer {level.rival_rank})"
-    right = level.level > levels / 2
-    _write(
-        axes,
-        "\n".join(lines),
-        (level.level + (-0.38 if right else 0.38), level.cutoff - best),
-        (-10, -16) if right else (10, -16),
-        _CUT,
-        size=8.5,
-        ha="right" if right else "left",
-        va="top",
-        arrowprops={"arrowstyle": "-", "color": _CUT, "lw": 0.8},
+    named = textwrap.shorten(named, 50, placeholder=" …")
+    answer = f", answer {level.rival_rank}" if level.rival_rank else ""
+    note = f"last place: {spell(level.rival)}" + (f"\n{named}{answer}" if named else "")
+    low, high = axes.get_ylim()
+    axes.set_ylim(low - 0.16 * (high - low), high)  # a strip below, where nothing else is
+    side = "left" if level.level <= len(told.narrowing) / 2 else "right"
+    axes.annotate(
+        note,
+        xy=(level.level + 0.34, level.cutoff - best[level.level]),
+        xytext=(level.level + 0.34, 0.03),
+        textcoords=axes.get_xaxis_transform(),
+        arrowprops={
+            "arrowstyle": "-",
+            "color": _CUT,
+            "lw": 0.8,
+            "relpos": (0.0 if side == "left" else 1.0, 1.0),
+        },
+        color=_CUT,
+        fontsize=8.5,
+        ha=side,
+        va="bottom",
+        parse_math=False,
+        zorder=7,
     )
 
 
@@ -172,8 +196,8 @@ def _frame(axes: Axes, told: Explanation) -> None:
     outcome = f"rank {told.rank}" if told.rank else told.verdict
     if told.excluded:
         outcome += " (without the filter, which excludes it)"
-    item = textwrap.shorten(told.title or told.item_id, 64, placeholder=" …")
-    query = textwrap.shorten(told.query, 80, placeholder=" …")
+    item = textwrap.shorten(told.title or told.item_id, 90, placeholder=" …")
+    query = textwrap.shorten(told.query, 100, placeholder=" …")
     axes.set_title(
         f"{item}: {outcome}\n“{query}”, beam {told.beam}", fontsize=10, loc="left", parse_math=False
     )

@@ -22,7 +22,17 @@ from trieline.errors import TrielineError
 from trieline.index import Trie
 from trieline.types import Floats
 
-__all__ = ["WIDEST", "Attempt", "Outcome", "Probe", "Rescue", "Search", "WhatIf", "what_ifs"]
+__all__ = [
+    "WIDEST",
+    "Attempt",
+    "Outcome",
+    "Probe",
+    "Rescue",
+    "Search",
+    "Spotlight",
+    "WhatIf",
+    "what_ifs",
+]
 
 WIDEST = 1024
 """No wider beam is tried."""
@@ -120,11 +130,15 @@ class Probe:
         self.search, self.trie, self.docids, self.number = search, trie, docids, number
         self.paths = trie.walk(docids)
         self.k, self.limit, self.count = k, limit, 0
+        self.needed: float | None = None  # k answers are known to score at least this
 
     def run(self, beam: int, changes: Sequence[str] = (), guides: Sequence[Guide] = ()) -> Outcome:
         self.count += 1
         seen: list[Expansion] = []
         found = self.search(seen.append, beam=beam, changes=changes, guides=guides)
+        if not changes and not guides and len(found.scores) >= self.k:
+            last = float(found.scores[self.k - 1])
+            self.needed = last if self.needed is None else max(last, self.needed)
         at = np.flatnonzero(found.items == self.number)
         best = stories(self.docids, self.paths, seen)[0]
         return Outcome(found, seen, int(at[0]) + 1 if len(at) else None, best.lost_at)
@@ -173,8 +187,8 @@ class Probe:
         return (self._width(cap),) if cap > beam and self.count < self.limit else ()
 
     def widest(self, beam: int) -> int:
-        """A beam as wide as there are docids prunes nothing."""
-        return max(beam, min(WIDEST, len(self.trie)))
+        """A beam as wide as there are items prunes nothing and lists them all."""
+        return max(beam, min(WIDEST, self.trie.rows))
 
     def _width(self, beam: int) -> Attempt:
         label = f"beam {beam}" + (", which prunes nothing" if beam >= len(self.trie) else "")

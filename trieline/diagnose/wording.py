@@ -82,7 +82,8 @@ def spell(docid: Sequence[int]) -> str:
 
 def _why(told: Explanation) -> str:
     """The verdict, in a sentence."""
-    lost = max((story.lost_at or 0 for story in told.docids), default=0)
+    best = [story for story in told.docids if story.score == told.score]
+    lost = max(story.lost_at or 0 for story in best)
     spelled = any(story.lost_at is None for story in told.docids)
     needed = "" if told.needed is None else f"answer {told.k} has {told.needed:.3f}"
     match told.verdict:
@@ -118,8 +119,9 @@ def _docid(story: DocidStory, told: Explanation) -> list[str]:
     guides = [vote.guide for vote in story.levels[0].votes] if story.levels else []
     wide = [max(len(guide), 8) for guide in guides]
     votes = "".join(f"  {guide:>{width}}" for guide, width in zip(guides, wide, strict=True))
+    whole = "" if story.score is None else f", whole score {story.score:.3f}"
     lines = [
-        f"docid {spell(story.docid)}",
+        f"docid {spell(story.docid)}{whole}",
         f"  level   code     model{votes}     score   rank of        last kept",
     ]
     lines += [_level(level, wide) for level in story.levels]
