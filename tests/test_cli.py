@@ -240,6 +240,17 @@ def test_explain(index: Path) -> None:
     assert said("explain", index, ASKED, "golden-lamp", "--beam", 1).strip() == lost.text()
     answer = told("explain", index, ASKED, "golden-lamp", "--beam", 1)
     assert answer["docids"][0]["lost_at"] == lost.docids[0].lost_at
+    assert told("explain", index, ASKED, "golden-lamp", "--beam", 1, "-k", 3)["beam"] == 3
+
+
+def test_explain_draws_a_picture(index: Path, tmp_path: Path) -> None:
+    picture, only = tmp_path / "why.svg", tmp_path / "only.txt"
+    only.write_text("golden-lamp\nred-kettle\n", encoding="utf-8")
+    shown = said("explain", index, ASKED, "blue-rake", "--picture", picture, "--only", only)
+    assert "the filter excludes it" in shown
+    assert picture.read_text("utf-8").startswith("<?xml")
+    with pytest.raises(TrielineError, match="expected a file that ends in .svg or .png"):
+        call("explain", index, ASKED, "golden-lamp", "--picture", tmp_path / "why.gif")
 
 
 # --- add and remove ----------------------------------------------------------------------------

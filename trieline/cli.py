@@ -36,6 +36,14 @@ Cache = Annotated[
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 ...")]
 Beam = Annotated[int | None, typer.Option(help="Beam width. Default: the recipe's.", min=1)]
 K = Annotated[int, typer.Option("-k", help="How many items.", min=1)]
+Only = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file of item ids, one a line: only these can be found.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
 
 
 def main() -> None:
@@ -110,14 +118,7 @@ def search(
     queries: Annotated[list[str] | None, typer.Argument(help="One or more queries.")] = None,
     k: K = 10,
     beam: Beam = None,
-    only: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file of item ids, one a line: only these can be found.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None,
+    only: Only = None,
     trace: Annotated[bool, typer.Option(help="Show the path of each docid.")] = False,
     device: Device = "cpu",
     json: Json = False,
@@ -198,18 +199,38 @@ def explain(
     index: Index,
     query: Annotated[str, typer.Argument(help="The query.")],
     item: Annotated[str, typer.Argument(help="An item id.")],
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "-k", help="Answers that were wanted. Default: 10, or a narrower beam.", min=1
+        ),
+    ] = None,
     beam: Beam = None,
+    only: Only = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the beam as it narrows: a .svg or .png file.")
+    ] = None,
+    searches: Annotated[
+        int, typer.Option(help="Most searches to run; 2 tells, but tries nothing.", min=1)
+    ] = 32,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Say why an item is, or is not, among the answers to a query.
+    """Say why an item is, or is not, among the answers, and what would bring it there.
 
-    Example: `trieline explain my.tl 'open a zip file' zipfile.ZipFile.open`
+    Example: `trieline explain my.tl 'open a zip file' zipfile.ZipFile.open --picture why.svg`
     """
     from trieline import show
 
+    if picture is not None:
+        from trieline.diagnose.picture import check_picture
+
+        check_picture(picture)
+    allowed = None if only is None else _lines(only.read_text("utf-8"))
     with _open(index, device) as retriever:
-        story = retriever.explain(query, item, beam=beam)
+        story = retriever.explain(query, item, k, beam=beam, filter=allowed, searches=searches)
+    if picture is not None:
+        story.picture(picture)
     if json:
         show.as_json(story.to_json())
         return

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from trieline.asking import Asker, Batch, as_queries, one_thread_each
 from trieline.build import build_index, write_index
 from trieline.catalog import Catalog
-from trieline.config import Recipe, from_mapping
+from trieline.config import DecodeSettings, Recipe, from_mapping
 from trieline.data import Dataset
-from trieline.decode import Expansion, Found, GuidesOf, beam_search
-from trieline.diagnose import Explanation, Survival, SurvivalCounter, explain, survival
+from trieline.decode import Expansion, Found, Guide, GuidesOf, beam_search
+from trieline.diagnose import Explanation, Survival, SurvivalCounter, survival
 from trieline.encode import Encoder, open_encoder
 from trieline.errors import IndexFolderError, IndexMismatch, SettingsError
+from trieline.explaining import explain_answer
 from trieline.ids import Docids, Stats, load_docids, resolve, stats
 from trieline.index import Trie
 from trieline.model import Speller, load_speller
@@ -199,30 +200,24 @@ class Retriever:
         answers = self.search(asked, k, beam=beam, watch=watch)
         return {query.id: hits for query, hits in zip(asked, answers, strict=True)}
 
-    def explain(self, query: str | Query, item_id: str, *, beam: int | None = None) -> Explanation:
-        """Why an item is or is not among the answers: where its prefixes left the beam."""
-        asked = as_queries(query)
+    def explain(
+        self,
+        query: str | Query,
+        item_id: str,
+        k: int | None = None,
+        *,
+        beam: int | None = None,
+        filter: Filter | None = None,
+        searches: int = 32,
+    ) -> Explanation:
+        """Why an item is or is not among the first ``k`` answers, and what would bring it there.
+
+        At most ``searches`` searches are run; with 2 nothing is tried.
+        """
         self._catch_up()
-        number = int(self.catalog.numbers([item_id])[0])
-        item = self.catalog.get([number])[0]
-        width = self.recipe.decode.beam if beam is None else beam
-
-        (batch,) = self._asker.ready(asked, silent, guided=self.recipe.decode.guided)
-
-        def search(observe: Observer) -> int | None:
-            (found,) = self._spell(batch, self.trie, width, width, observe=observe)
-            at = np.flatnonzero(found.items == number)
-            return int(at[0]) + 1 if len(at) else None
-
-        return explain(
-            search,
-            self.trie,
-            self.catalog.docids(number),
-            query=asked[0].text or asked[0].id,
-            item_id=item_id,
-            title=item.title,
-            beam=width,
-        )
+        allowed = None if filter is None else self._allowed(filter)
+        parts = self.recipe, self._asker, self.docids, self.trie, allowed, self._spell
+        return explain_answer(query, item_id, *parts, k=k, beam=beam, searches=searches)
 
     def survival(
         self,
@@ -324,8 +319,10 @@ class Retriever:
         *,
         trace: bool = False,
         observe: Observer | None = None,
+        decode: DecodeSettings | None = None,
+        guides: Sequence[Guide] = (),
     ) -> list[Found]:
-        decode, (asked, vectors) = self.recipe.decode, batch
+        decode, (asked, vectors) = decode or self.recipe.decode, batch
         return beam_search(
             self._spells,
             asked.to(self.speller.device),
@@ -333,7 +330,7 @@ class Retriever:
             beam=decode.beam if beam is None else beam,
             k=k,
             normalise=decode.normalise,
-            guides=self._guides(decode),
+            guides=[*self._guides(decode), *guides],
             vectors=vectors,
             trace=trace,
             observe=observe,

@@ -12,14 +12,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "decode"))
 sys.path.insert(0, str(Path(__file__).parent))
 from plain import step_scores
-from toys import SIZES, asked, corpus, docids, one, speller
+from toys import SIZES, asked, corpus, docids, one, searching, speller
 
 from trieline.decode import Geometric, Guide, Score, beam_search
 from trieline.diagnose import Explanation, explain
 from trieline.errors import IndexMismatch
 from trieline.index import Trie
 from trieline.model import Asked
-from trieline.types import Codes
+from trieline.types import Codes, Item
 
 MODEL, CODES = speller(), corpus(80)
 TRIE = Trie.build(CODES, SIZES)
@@ -28,13 +28,11 @@ TRIE = Trie.build(CODES, SIZES)
 def story_of(
     number: int, question: Asked, beam: int, trie: Trie = TRIE, codes: Codes = CODES, **more
 ) -> Explanation:
-    def search(observe):
-        (found,) = beam_search(MODEL, question, trie, beam=beam, k=beam, observe=observe, **more)
-        at = np.flatnonzero(found.items == number)
-        return int(at[0]) + 1 if len(at) else None
-
     rows = codes.codes[codes.owner == number]
-    return explain(search, trie, rows, query="what", item_id=f"i{number}", title="Thing", beam=beam)
+    search = searching(MODEL, question, trie, more.pop("guides", ()))
+    item = Item(f"i{number}", title="Thing")
+    more = {"k": beam, "searches": 2, **more}
+    return explain(search, trie, rows, number, query="what", item=item, beam=beam, **more)
 
 
 def levels_of_dicts(steps: dict, rows: list, width: int) -> list[list[tuple[float, tuple]]]:
@@ -108,12 +106,13 @@ def test_guides_are_told_apart_from_the_model() -> None:
             return None
 
     guides: list[Guide] = [Geometric(codebooks, omega=2.0), Constant()]
-    (story,) = story_of(5, question, 200, guides=guides, vectors=vectors).docids
+    (story,) = story_of(5, question, 200, guides=guides).docids
     residual, carried = vectors[0].astype(np.float64), 0.0
     for level, (seen, code) in enumerate(zip(story.levels, story.docid, strict=True)):
         word = codebooks[level][code].astype(np.float64)
         assert seen.carry == pytest.approx(2.0 * (2 * residual @ word - word @ word), abs=1e-3)
         assert seen.look == 0.5
+        assert seen.votes == (("geometry", seen.carry, 0.0), ("constant", 0.0, 0.5))
         assert seen.score == pytest.approx(carried + seen.step + seen.carry + 0.5, abs=1e-6)
         carried += seen.step + seen.carry
         residual = residual - word
@@ -137,7 +136,9 @@ def test_an_item_with_several_docids_has_a_story_for_each() -> None:
         np.array([0, 0, 1, 0, 2], np.uint32),
     )
     told = story_of(0, one(asked(1)), 2, Trie.build(codes, SIZES), codes)
-    assert [story.docid for story in told.docids] == [(1, 2, 3), (0, 0, 0), (2, 1, 1)]
+    assert {story.docid for story in told.docids} == {(1, 2, 3), (0, 0, 0), (2, 1, 1)}
+    ends = [(story.lost_at or 4, story.levels[-1].score) for story in told.docids]
+    assert ends == sorted(ends, reverse=True), "the one that came furthest is first"
     assert sum(story.lost_at is None for story in told.docids) <= 2
     for story in told.docids:
         assert f"docid {'-'.join(map(str, story.docid))}" in told.text()
@@ -153,8 +154,7 @@ def test_a_lost_item_is_told_in_words_and_in_json() -> None:
     (story,) = told.docids
     text, last = told.text(), story.levels[-1]
     assert told.rank is None
-    assert f"lost at level 2: rank {last.rank} with places for 2" in text
-    assert f"a beam of {story.beam_needed} would have kept it there" in text
+    assert f"lost at level 2: rank {last.rank} for 2 places. The last went to " in text
     assert "-".join(map(str, last.rival)) in text
     plain = json.loads(json.dumps(told.to_json()))
     assert plain["rank"] is None
@@ -170,11 +170,18 @@ def test_ties_go_to_the_candidate_that_the_beam_keeps() -> None:
     question = one(asked(1))
     kept = 0
     for number in range(80):
-
-        def search(observe):
-            beam_search(flat, question, TRIE, beam=2, k=1, observe=observe)
-
-        (story,) = explain(search, TRIE, CODES.codes[[number]], query="", item_id="", beam=2).docids
+        told = explain(
+            searching(flat, question, TRIE),
+            TRIE,
+            CODES.codes[[number]],
+            number,
+            query="",
+            item=Item(""),
+            beam=2,
+            k=1,
+            searches=2,
+        )
+        (story,) = told.docids
         for level in story.levels:
             assert level.kept == (level.rank <= 2)
         kept += story.lost_at is None
@@ -183,7 +190,8 @@ def test_ties_go_to_the_candidate_that_the_beam_keeps() -> None:
 
 def test_a_docid_that_is_not_in_the_trie() -> None:
     free = next(row for row in np.ndindex(*SIZES) if tuple(row) not in set(docids(CODES)))
+    new = {"query": "", "item": Item("new"), "beam": 1}
     with pytest.raises(IndexMismatch, match="'new' is not in the trie.*Load it again"):
-        explain(
-            lambda observe: None, TRIE, np.array([free], np.uint16), query="", item_id="new", beam=1
-        )
+        explain(searching(MODEL, one(asked(1)), TRIE), TRIE, np.array([free], np.uint16), 80, **new)
+    with pytest.raises(IndexMismatch, match="'new' has no docid"):
+        explain(searching(MODEL, one(asked(1)), TRIE), TRIE, np.zeros((0, 3), np.uint16), 80, **new)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 import torch
 
 from trieline.config import ModelSettings
+from trieline.decode import Expansion, Found, Guide, beam_search
+from trieline.diagnose.rescue import Search
+from trieline.index import Trie
 from trieline.model import Asked, Speller, build_speller
 from trieline.types import Codes
 
@@ -42,3 +48,23 @@ def one(questions: Asked, place: int = 0) -> Asked:
 
 def docids(codes: Codes) -> list[tuple[int, ...]]:
     return sorted({tuple(int(c) for c in row) for row in codes.codes})
+
+
+def searching(
+    model: Speller, question: Asked, trie: Trie, own: Sequence[Guide] = (), **more: Any
+) -> Search:
+    """A search of one question, as explanations ask for it; changes change nothing."""
+    assert question.vector is not None
+    vectors = question.vector.numpy()
+
+    def search(
+        observe: Callable[[Expansion], None],
+        *,
+        beam: int,
+        changes: Sequence[str] = (),
+        guides: Sequence[Guide] = (),
+    ) -> Found:
+        seen = {"guides": [*own, *guides], "vectors": vectors, "observe": observe, **more}
+        return beam_search(model, question, trie, beam=beam, k=beam, **seen)[0]
+
+    return search

@@ -64,6 +64,10 @@ def test_histories_ask_what_comes_next(sequences: Path, words: Path, tmp_path: P
         batch = [Query("a", history=("golden-rake",)), past]
         assert [h.item_id for h in built.search(batch, 5)[1]] == [h.item_id for h in hits]
         assert built.explain(past, "black-kettle", beam=50).docids[0].lost_at is None
+        lost = built.explain(past, "golden-rake", 1, beam=1)
+        assert lost.docids[0].lost_at is not None
+        assert lost.score is not None, "of the whole docid, though no guide has a vector"
+        assert lost.rescue.settings == (), "nor has geometry anything to compare with"
     with Retriever.load(path) as loaded:
         assert loaded.search(past, 5) == [hits]
         gone = past._replace(history=("teapot", *past.history))

@@ -4,15 +4,23 @@ Belongs here: what looks at a search or at docids and tells a person something. 
 retrieval quality (evaluate), the search itself (decode).
 """
 
-from trieline.diagnose.explain import DocidStory, Explanation, LevelStory, explain
+from trieline.diagnose.explain import Explanation, explain
+from trieline.diagnose.rescue import Attempt, Rescue, WhatIf, what_ifs
+from trieline.diagnose.story import DocidStory, LevelStory, Narrowing, Vote
 from trieline.diagnose.survival import Survival, SurvivalCounter, survival
 
 __all__ = [
+    "Attempt",
     "DocidStory",
     "Explanation",
     "LevelStory",
+    "Narrowing",
+    "Rescue",
     "Survival",
     "SurvivalCounter",
+    "Vote",
+    "WhatIf",
     "explain",
     "survival",
+    "what_ifs",
 ]
