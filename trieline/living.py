@@ -16,20 +16,34 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from trieline.catalog import Catalog, Where
+from trieline.config import IdSettings
 from trieline.errors import IndexFolderError, SettingsError
+from trieline.ids.collisions import numbers_items
 from trieline.index import Trie
 from trieline.store import IndexFolder, Writer, open_folder
+from trieline.types import Codes
 
-__all__ = ["Compacted", "Filter", "Living", "View", "compact_index", "open_view", "store_view"]
+__all__ = [
+    "Compacted",
+    "Filter",
+    "Living",
+    "View",
+    "compact_index",
+    "open_view",
+    "replayed",
+    "store_view",
+    "stored_view",
+    "taken_by",
+]
 
 Filter = Collection[str] | NDArray[np.bool_] | Mapping[str, Any] | Where
 
@@ -58,7 +72,7 @@ class Living:
         self._folder, self._catalog = folder, catalog
         self._view = open_view(folder, catalog)
         self._catching_up = threading.Lock()
-        self._changing = threading.RLock()
+        self._changing = threading.Lock()
         self._restricted: OrderedDict[tuple[int, Where], Trie] = OrderedDict()
         self._keeping = threading.Lock()
 
@@ -124,7 +138,7 @@ def open_view(folder: IndexFolder, catalog: Catalog) -> View:
     """The stored trie and the changes since; made from the catalog where that cannot be."""
     stored = stored_view(folder, catalog)
     if stored is not None:
-        view = _replayed(stored, catalog)
+        view = replayed(stored, catalog)
         if view is not None:
             return view
     revision, codes = catalog.state()
@@ -167,11 +181,31 @@ def compact_index(path: Path) -> Compacted:
 
 
 def _caught_up(view: View, folder: IndexFolder, catalog: Catalog) -> View:
-    newer = _replayed(view, catalog)
+    newer = replayed(view, catalog)
     return open_view(folder, catalog) if newer is None else newer
 
 
-def _replayed(view: View, catalog: Catalog) -> View | None:
+def taken_by(
+    settings: IdSettings, new: Codes, view: Callable[[], View], leaving: ArrayLike
+) -> Codes | None:
+    """The rows of an index that decide which docids new items may have, without items that leave.
+
+    None where items may share docids; where the last level numbers them, only the rows that are
+    equal up to there: both cost no more than the change.
+    """
+    if not numbers_items(settings) and settings.collisions == "keep":
+        return None
+    trie = view().trie
+    rows = np.arange(trie.rows)
+    if numbers_items(settings):
+        nodes = np.unique(trie.walk(new.codes[:, :-1])[:, -1])
+        low, high = trie.interval(trie.depth - 1, nodes[nodes >= 0])
+        rows = np.concatenate([rows[a:b] for a, b in zip(low, high, strict=True)] or [rows[:0]])
+    rows = rows[~np.isin(trie.owner[rows], leaving)]
+    return Codes(trie.codes[rows], trie.owner[rows])
+
+
+def replayed(view: View, catalog: Catalog) -> View | None:
     """A view with the changes since; None where the log does not reach back to it."""
     changes = catalog.changes(view.revision)
     if changes is None:

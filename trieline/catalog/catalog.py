@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -197,6 +198,12 @@ class Catalog:
         with self._database.reading() as connection:
             return np.asarray(_numbers(connection, _listed(ids)), np.uint32)
 
+    def known(self, ids: Iterable[str]) -> Numbers:
+        """The numbers of those of these items that are there."""
+        with self._database.reading() as connection:
+            found = ask(connection, "SELECT number FROM items WHERE id", _listed(ids))
+            return np.asarray([number for (number,) in found], np.uint32)
+
     def ids(self, numbers: Iterable[int]) -> list[str]:
         """The ids of items, in the order asked."""
         asked = [int(number) for number in numbers]
@@ -231,6 +238,15 @@ class Catalog:
             question = f"SELECT number FROM items WHERE {condition} ORDER BY number"
             found = (row[0] for row in connection.execute(question, values))
             return np.fromiter(found, np.uint32)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[tuple[Codes, Iterator[Item]]]:
+        """All docids, and all items in the order of their numbers: of one and the same state."""
+        with self._database.reading() as connection:
+            rows = connection.execute("SELECT number, codes FROM docids ORDER BY number")
+            codes = codes_of(rows, self.depth)
+            items = connection.execute(f"SELECT {ITEM_COLUMNS} FROM items ORDER BY number")
+            yield codes, map(item_of, items)
 
     def docids(self, number: int) -> NDArray[np.uint16]:
         """The docids of one item: uint16[rows, L]."""
