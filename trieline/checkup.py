@@ -104,6 +104,7 @@ def _fits(folder: IndexFolder, catalog: Catalog) -> bool:
         whole = Trie.build(catalog.codes(), catalog.sizes)
     except IndexFolderError:  # the catalog's own problems are told already
         return False
-    return view is not None and all(
-        np.array_equal(mine, whole.arrays()[name]) for name, mine in view.trie.arrays().items()
-    )
+    if view is None:
+        return False
+    same_codes = np.array_equal(view.trie.codes, whole.codes)
+    return same_codes and np.array_equal(view.trie.owner, whole.owner)

@@ -86,24 +86,31 @@ class Living:
 
     def findable(self, view: View, filter: Filter | None) -> Trie:
         """The trie of a view with only the items that a filter lets through."""
-        if filter is None:
-            return view.trie
+        if isinstance(filter, Mapping):
+            filter = Where.of(filter)
         if isinstance(filter, Where):
             return self._matching(view, filter)
-        if isinstance(filter, Mapping):
-            return self._matching(view, Where.of(filter))
+        allowed = self.allowed(filter)
+        return view.trie if allowed is None else view.trie.restrict(allowed)
+
+    def allowed(self, filter: Filter | None) -> NDArray[np.bool_] | None:
+        """A filter as booleans by item number; None where there is none."""
+        if filter is None:
+            return None
+        if isinstance(filter, Where | Mapping):
+            return self._marked(self._catalog.matching(filter))
         if isinstance(filter, np.ndarray):
             if filter.dtype != np.bool_:
                 raise SettingsError(
                     f"filter is an array of {filter.dtype}: expected booleans, one for each item "
                     "number, or a collection of item ids."
                 )
-            return view.trie.restrict(filter)
+            return filter
         if isinstance(filter, str):
             raise SettingsError(
                 f"filter = {filter!r}: expected a collection of item ids, or a mapping of metadata."
             )
-        return view.trie.restrict(_marked(view.trie, self._catalog.numbers(list(filter))))
+        return self._marked(self._catalog.numbers(list(filter)))
 
     @contextmanager
     def changing(self) -> Iterator[Writer]:
@@ -124,7 +131,7 @@ class Living:
             if found is not None:
                 self._restricted.move_to_end(key)
                 return found
-        made = view.trie.restrict(_marked(view.trie, self._catalog.matching(where)))
+        made = view.trie.restrict(self._marked(self._catalog.matching(where)))
         with self._keeping:
             self._restricted[key] = made
             for old in [key for key in self._restricted if key[0] < view.revision]:
@@ -132,6 +139,11 @@ class Living:
             while len(self._restricted) > _KEPT:
                 self._restricted.popitem(last=False)
         return made
+
+    def _marked(self, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        marked = np.zeros(self._catalog.end, np.bool_)  # never shorter than any view's numbers
+        marked[numbers] = True
+        return marked
 
 
 def open_view(folder: IndexFolder, catalog: Catalog) -> View:
@@ -196,13 +208,22 @@ def taken_by(
     if not numbers_items(settings) and settings.collisions == "keep":
         return None
     trie = view().trie
-    rows = np.arange(trie.rows)
     if numbers_items(settings):
-        nodes = np.unique(trie.walk(new.codes[:, :-1])[:, -1])
-        low, high = trie.interval(trie.depth - 1, nodes[nodes >= 0])
-        rows = np.concatenate([rows[a:b] for a, b in zip(low, high, strict=True)] or [rows[:0]])
-    rows = rows[~np.isin(trie.owner[rows], leaving)]
-    return Codes(trie.codes[rows], trie.owner[rows])
+        codes, owner = _near(trie, new)
+    else:
+        codes, owner = trie.codes, trie.owner
+    kept = ~np.isin(owner, leaving)
+    return Codes(codes[kept], owner[kept])
+
+
+def _near(trie: Trie, new: Codes) -> Codes:
+    """The rows of a trie that differ from a new one in the last level at most."""
+    nodes, first = np.unique(trie.walk(new.codes[:, :-1])[:, -1], return_index=True)
+    prefixes = new.codes[first[nodes >= 0], :-1]
+    children = trie.expand(trie.depth - 1, nodes[nodes >= 0])
+    found = trie.items(children.nodes)
+    last = children.codes[found.leaves].astype(np.uint16)
+    return Codes(np.column_stack([prefixes[children.parents[found.leaves]], last]), found.items)
 
 
 def replayed(view: View, catalog: Catalog) -> View | None:
@@ -216,13 +237,6 @@ def replayed(view: View, catalog: Catalog) -> View | None:
     if len(changes.added.owner):
         trie = trie.insert(changes.added)
     return View(changes.revision, trie)
-
-
-def _marked(trie: Trie, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Item numbers as booleans; those that came after the trie was made are not in it."""
-    marked = np.zeros(int(trie.owner.max(initial=0)) + 1, np.bool_)
-    marked[numbers[numbers < len(marked)]] = True
-    return marked
 
 
 def _bytes(folder: IndexFolder) -> int:

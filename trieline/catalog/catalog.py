@@ -119,6 +119,12 @@ class Catalog:
         with self._database.reading() as connection:
             return int(meta(connection, "revision"))
 
+    @property
+    def end(self) -> int:
+        """One more than the highest number that was ever given."""
+        with self._database.reading() as connection:
+            return int(meta(connection, "next"))
+
     def __len__(self) -> int:
         with self._database.reading() as connection:
             return int(meta(connection, "count"))
