@@ -333,7 +333,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "empty": (lambda p: os.truncate(p, 0), "not an SQLite file"),
     "text": (lambda p: p.write_text("{}" * 99), "not an SQLite file"),
     "foreign": (_run("PRAGMA application_id = 5"), "another program's"),
-    "newer": (_run("PRAGMA user_version = 2"), "version 2.*Upgrade it"),
+    "newer": (_run("PRAGMA user_version = 3"), "version 3.*Upgrade it"),
     "truncated": (lambda p: os.truncate(p, 8192), "malformed.*damaged"),
     "overwritten": (_overwrite, "damaged"),
     "no sizes": (_run("DELETE FROM meta WHERE key = 'sizes'"), "'sizes': it is damaged"),
@@ -357,6 +357,9 @@ LIES = {
     "UPDATE meta SET value = 7 WHERE key = 'count'": "holds 3 items, but counts 7",
     "UPDATE meta SET value = 2 WHERE key = 'next'": "number 2 is not below the next one",
     "UPDATE docids SET codes = x'09000000' WHERE number = 2": "docid of item number 2 has a code",
+    "DELETE FROM changes": "its log ends at revision 0, the catalog is at 1",
+    "INSERT INTO changes VALUES (3, 3, NULL)": "a change to revision 3 where 2 was expected",
+    "UPDATE changes SET removed = x'01000000'": "number 1 is there, but its log says",
 }
 
 

@@ -19,7 +19,8 @@ from trieline.retriever import Retriever
 from trieline.types import Hit
 
 COMMANDS = (
-    "build", "search", "eval", "explain", "add", "remove", "stats", "verify", "recipes", "demo",
+    "build", "search", "eval", "explain", "add", "remove", "compact", "stats", "verify", "recipes",
+    "demo",
 )  # fmt: skip
 ASKED = "red kettle boils water"
 
@@ -153,6 +154,21 @@ def test_search_among_some(index: Path, tmp_path: Path) -> None:
     assert "none.txt" in missing.output
 
 
+def test_search_where(index: Path, tmp_path: Path) -> None:
+    def found(*where: object) -> set[str]:
+        (answer,) = told("search", index, ASKED, "-k", 50, *where)
+        return {hit["item_id"] for hit in answer["hits"]}
+
+    reds = {item.id for item in ITEMS if item.id.startswith("red")}
+    assert found("--where", "colour=red") == reds
+    assert found("--where", "colour in red,blue", "--where", "id=red-lamp") == {"red-lamp"}
+    file = tmp_path / "some.txt"
+    file.write_text("blue-lamp\nred-rake\n", encoding="utf-8")
+    assert found("--where", "colour!=blue", "--only", file) == {"red-rake"}
+    with pytest.raises(TrielineError, match="where 'colour red': not understood"):
+        call("search", index, ASKED, "--where", "colour red")
+
+
 def test_ids_with_blanks_can_be_listed(index: Path, tmp_path: Path) -> None:
     items = [{"id": "a spade", "text": NEW.text}, {"id": "second spade", "text": NEW.text}]
     said("add", index, file_of(tmp_path / "new.jsonl", items))
@@ -268,4 +284,27 @@ def test_add_and_remove(index: Path, tmp_path: Path) -> None:
     assert told("remove", index, "-", stdin="red-lamp\nred-rake\n") == {"removed": 2, "items": 39}
     assert "removed 1;" in said("remove", index, "blue-lamp")
     assert told("add", index, file) == {"added": 1, "items": 39}
+    assert said("verify", index)
+
+
+def test_add_in_place_of_others(index: Path, tmp_path: Path) -> None:
+    items = [{"id": "red-kettle", "title": "Copper kettle", "text": "A copper kettle."}]
+    file = file_of(tmp_path / "new.jsonl", items)
+    assert told("add", index, file, "--replace") == {"added": 1, "items": 42}
+    answer = said("search", index, ASKED, "-k", 42)
+    assert "Copper kettle" in answer
+    assert "Red kettle" not in answer
+
+
+def test_compact(index: Path) -> None:
+    said("remove", index, "red-kettle")
+    said("remove", index, "blue-lamp")
+    assert "2 changes since it was compacted" in said("stats", index)
+    before = told("search", index, ASKED, "-k", 50)
+    done = told("compact", index)
+    assert done["changes"] == 2
+    assert done["after"] <= done["before"]
+    assert told("search", index, ASKED, "-k", 50) == before
+    assert told("stats", index)["changes"] == 0
+    assert f"{index}: 0 changes folded in" in said("compact", index)
     assert said("verify", index)

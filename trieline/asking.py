@@ -1,11 +1,12 @@
 """From what a user asks to what a model reads: texts, vectors, histories, in batches.
 
 The trap: neither an encoder nor a tokenizer may be shared by threads, so all of this happens in the
-calling thread, before a search spreads over workers.
+calling thread, before a search spreads over workers; threads that search at once take turns.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from trieline.model.questions import (
     VectorQuestions,
     load_tokenizer,
 )
-from trieline.types import Floats, Query
+from trieline.types import Floats, Item, Query
 from trieline.watch import Watch, silent
 
 __all__ = ["Asker", "Batch", "as_queries", "one_thread_each"]
@@ -48,6 +49,7 @@ class Asker:
     def __init__(self, recipe: Recipe, catalog: Catalog, encoder: Encoder) -> None:
         self.recipe, self.catalog, self.encoder = recipe, catalog, encoder
         self._tokenizer: Any = None  # loading one takes longer than a search
+        self._turn = threading.Lock()
 
     def ready(
         self,
@@ -57,6 +59,15 @@ class Asker:
         guided: bool = False,
     ) -> list[Batch]:
         """The queries as the model reads them, and as vectors where a guide compares with them."""
+        with self._turn:
+            return self._ready(queries, watch, guided)
+
+    def encode(self, items: Sequence[Item], watch: Watch) -> Floats:
+        """The vectors of items, while no other thread encodes anything."""
+        with self._turn:
+            return self.encoder.encode(items, watch)
+
+    def _ready(self, queries: Sequence[Query], watch: Watch, guided: bool) -> list[Batch]:
         model = self.recipe.model
         vectors: Floats | None = None
         if model.query == "embedding" or guided:
@@ -109,13 +120,39 @@ def one_thread_each() -> Iterator[ThreadPoolExecutor]:
     Threads inside one small search mostly wait for each other: on a busy machine it took 40 times
     as long with two as with one.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    threads = _SINGLE.enter()
     try:
         with ThreadPoolExecutor(threads) as workers:
             yield workers
     finally:
-        torch.set_num_threads(threads)
+        _SINGLE.leave()
+
+
+class _SingleThreaded:
+    """torch's number of threads belongs to the process: the first search to begin sets it to one,
+    the last to end sets it back, however they overlap.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._threads = threading.Lock(), 0, 1
+
+    def enter(self) -> int:
+        """How many threads torch had before."""
+        with self._lock:
+            if not self._inside:
+                self._threads = torch.get_num_threads()
+            self._inside += 1
+            torch.set_num_threads(1)
+            return self._threads
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                torch.set_num_threads(self._threads)
+
+
+_SINGLE = _SingleThreaded()
 
 
 def as_queries(queries: str | Query | Sequence[str | Query]) -> list[Query]:

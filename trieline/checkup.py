@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from trieline.catalog import Catalog
 from trieline.errors import IndexFolderError
 from trieline.evaluate.table import Column, Table
 from trieline.ids import Stats, stats
 from trieline.index import Trie
+from trieline.living import View, replayed, store_view, stored_view
 from trieline.store import IndexFolder, open_folder
 from trieline.store.derived import derived_problems
 
@@ -25,6 +28,7 @@ class IndexFacts(NamedTuple):
     files: dict[str, int]  # bytes on disk
     trie_bytes: int  # in memory
     docid_bytes: int  # the codes alone
+    changes: int  # since the trie was stored: replayed at every opening
     codes: Stats
     notes: dict[str, Any]
 
@@ -40,7 +44,8 @@ class IndexFacts(NamedTuple):
             *((name, size, size / max(self.items, 1)) for name, size in self.files.items()),
         ]
         columns = (Column("what"), Column("bytes", ",d"), Column("an item", ",.1f"))
-        title = f"{self.path}: {self.items:,} items, recipe {self.recipe}"
+        since = f", {self.changes:,} changes since it was compacted" if self.changes else ""
+        title = f"{self.path}: {self.items:,} items, recipe {self.recipe}{since}"
         return [Table(columns, tuple(rows), title), *self.codes.tables()]
 
 
@@ -48,7 +53,8 @@ def index_facts(path: Path) -> IndexFacts:
     """The figures of the index at ``path``."""
     folder = open_folder(path)
     with Catalog.open(folder.file("catalog.sqlite"), read_only=True) as catalog:
-        codes, items = catalog.codes(), len(catalog)
+        (revision, codes), items = catalog.state(), len(catalog)
+        stored = folder.newest("trie")
         trie = Trie.build(codes, catalog.sizes)
         return IndexFacts(
             path=str(path),
@@ -57,6 +63,7 @@ def index_facts(path: Path) -> IndexFacts:
             files=folder.sizes(),
             trie_bytes=trie.nbytes,
             docid_bytes=codes.codes.nbytes,
+            changes=0 if stored is None else revision - stored.revision,
             codes=stats(codes, catalog.sizes),
             notes=dict(folder.manifest.notes),
         )
@@ -71,7 +78,8 @@ def verify_index(path: Path, *, repair: bool = False) -> tuple[list[str], list[s
             return problems, []
         with Catalog.open(folder.file("catalog.sqlite")) as catalog, folder.writing() as writer:
             revision, codes = catalog.state()
-            writer.replace_derived("trie", revision, Trie.build(codes, catalog.sizes).arrays())
+            view = View(revision, Trie.build(codes, catalog.sizes))
+            store_view(view, folder, catalog, writer, shrink=False)
         return _problems(folder)[0], ["trie"]
     except IndexFolderError as error:  # so damaged that it cannot be opened
         return [str(error)], []
@@ -82,7 +90,21 @@ def _problems(folder: IndexFolder) -> tuple[list[str], bool]:
     with Catalog.open(folder.file("catalog.sqlite"), read_only=True) as catalog:
         problems = [*folder.verify(), *catalog.verify()]
         good = not derived_problems(folder.folder)
-        if good and folder.derived("trie", catalog.revision) is None:
-            problems.append(f"{folder.path}: the stored trie is not that of the catalog as it is")
+        if good and not _fits(folder, catalog):
+            problems.append(f"{folder.path}: the stored trie does not lead to the catalog as it is")
             good = False
     return problems, good
+
+
+def _fits(folder: IndexFolder, catalog: Catalog) -> bool:
+    """Whether the stored trie and the changes since give what the catalog gives."""
+    stored = stored_view(folder, catalog)
+    try:
+        view = None if stored is None else replayed(stored, catalog)
+        whole = Trie.build(catalog.codes(), catalog.sizes)
+    except IndexFolderError:  # the catalog's own problems are told already
+        return False
+    if view is None:
+        return False
+    same_codes = np.array_equal(view.trie.codes, whole.codes)
+    return same_codes and np.array_equal(view.trie.owner, whole.owner)

@@ -11,9 +11,10 @@ import typer
 
 from trieline import __version__
 from trieline.errors import TrielineError
+from trieline.upkeep import Device, Index, Json, lines_of, open_index, upkeep
 
 if TYPE_CHECKING:
-    from trieline.retriever import Retriever
+    from trieline.catalog import Where
     from trieline.types import Hit, Query
 
 __all__ = ["app", "main"]
@@ -27,13 +28,12 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-Index = Annotated[Path, typer.Argument(help="An index folder, e.g. my.tl.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+app.add_typer(upkeep)
+
 Cache = Annotated[
     Path | None,
     typer.Option(help="Where embeddings are kept. Default: TRIELINE_CACHE or ~/.cache/trieline."),
 ]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 ...")]
 Beam = Annotated[int | None, typer.Option(help="Beam width. Default: the recipe's.", min=1)]
 K = Annotated[int, typer.Option("-k", help="How many items.", min=1)]
 Only = Annotated[
@@ -119,19 +119,27 @@ def search(
     k: K = 10,
     beam: Beam = None,
     only: Only = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only items whose metadata are like this: section=net, 'year>=2010', "
+            "'lang in de,fr', 'tags contains cli'; several must all hold."
+        ),
+    ] = None,
     trace: Annotated[bool, typer.Option(help="Show the path of each docid.")] = False,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
     """Ask an index. Queries come from the command line, or one a line from stdin.
 
-    Example: `trieline search my.tl 'open a zip file' -k 5`
+    Example: `trieline search my.tl 'open a zip file' -k 5 --where section=net`
     """
     from trieline import show
 
-    asked = queries or _lines(sys.stdin.read())
-    with _open(index, device) as retriever:
-        allowed = None if only is None else _lines(only.read_text("utf-8"))
+    ids = None if only is None else lines_of(only.read_text("utf-8"))
+    allowed = _filter(ids, where)
+    asked = queries or lines_of(sys.stdin.read())
+    with open_index(index, device) as retriever:
         answers = retriever.search(asked, k, beam=beam, filter=allowed, trace=trace)
     if json:
         show.as_json([_answer(q, hits) for q, hits in zip(asked, answers, strict=True)])
@@ -171,7 +179,7 @@ def evaluate(
 
     judged = open_dataset(dataset)
     measures = tuple(measure or MEASURES)
-    with _open(index, device) as retriever:
+    with open_index(index, device) as retriever:
         answers = retriever.run(judged.queries(split), k, beam=beam, watch=show.bars)
     if run is not None:
         write_run(run, answers)
@@ -226,8 +234,8 @@ def explain(
         from trieline.diagnose.picture import check_picture
 
         check_picture(picture)
-    allowed = None if only is None else _lines(only.read_text("utf-8"))
-    with _open(index, device) as retriever:
+    allowed = None if only is None else lines_of(only.read_text("utf-8"))
+    with open_index(index, device) as retriever:
         story = retriever.explain(query, item, k, beam=beam, filter=allowed, searches=searches)
     if picture is not None:
         story.picture(picture)
@@ -235,101 +243,6 @@ def explain(
         show.as_json(story.to_json())
         return
     show.line(story.text())
-
-
-@app.command()
-def add(
-    index: Index,
-    items: Annotated[str, typer.Argument(help="A file or folder of items, as for build.")],
-    device: Device = "cpu",
-    json: Json = False,
-) -> None:
-    """Add items to an index; they can be found at once, without training.
-
-    Example: `trieline add my.tl new-items.jsonl`
-    """
-    from trieline import show
-    from trieline.data import open_dataset
-
-    with _open(index, device) as retriever:
-        count = retriever.add(open_dataset(items).items(), watch=show.bars)
-        total = len(retriever)
-    _changed(json, "added", count, total, index)
-
-
-@app.command()
-def remove(
-    index: Index,
-    ids: Annotated[
-        list[str], typer.Argument(help="Item ids; - reads them from stdin, one a line.")
-    ],
-    device: Device = "cpu",
-    json: Json = False,
-) -> None:
-    """Remove items from an index; they cannot be found any more at once.
-
-    Example: `trieline remove my.tl doc17 doc18`
-    """
-    wanted = _lines(sys.stdin.read()) if ids == ["-"] else ids
-    with _open(index, device) as retriever:
-        count = retriever.remove(wanted)
-        total = len(retriever)
-    _changed(json, "removed", count, total, index)
-
-
-def _changed(json: bool, what: str, count: int, total: int, index: Path) -> None:
-    from trieline import show
-
-    if json:
-        show.as_json({what: count, "items": total})
-        return
-    show.line(f"{what} {count:,}; {index} now holds {total:,} items.")
-
-
-@app.command()
-def stats(index: Index, json: Json = False) -> None:
-    """Show how the docids are spread and how large the index is.
-
-    Example: `trieline stats my.tl`
-    """
-    from trieline import show
-    from trieline.checkup import index_facts
-
-    shown = index_facts(index)
-    if json:
-        show.as_json(shown.to_json())
-        return
-    for table in shown.tables():
-        show.table(table)
-
-
-@app.command()
-def verify(
-    index: Index,
-    repair: Annotated[
-        bool, typer.Option(help="Make derived files again from the catalog.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Read every byte of an index and report what is wrong with it.
-
-    Example: `trieline verify my.tl --repair`
-    """
-    from trieline import show
-    from trieline.checkup import verify_index
-
-    problems, repaired = verify_index(index, repair=repair)
-    if json:
-        show.as_json({"problems": problems, "repaired": repaired})
-    else:
-        for problem in problems:
-            show.line(f"problem: {problem}")
-        for name in repaired:
-            show.line(f"made again: {name}")
-        if not problems and not repaired:
-            show.line(f"{index}: everything is as it was written.")
-    if problems:
-        raise typer.Exit(1)
 
 
 @app.command()
@@ -371,10 +284,16 @@ def _cache(given: Path | None) -> Path:
     return cache_folder() if given is None else given
 
 
-def _open(index: Path, device: str) -> Retriever:
-    from trieline.retriever import Retriever
+def _filter(ids: list[str] | None, where: list[str] | None) -> list[str] | Where | None:
+    """What ``--only`` and ``--where`` say together."""
+    from trieline.catalog import Condition, Where
 
-    return Retriever.load(index, device=device)
+    if not where:
+        return ids
+    wanted = Where.parse(*where)
+    if ids is None:
+        return wanted
+    return Where((*wanted.conditions, Condition("id", "in", tuple(ids))))
 
 
 def _answer(query: str | Query, hits: list[Hit]) -> dict[str, Any]:
@@ -385,7 +304,3 @@ def _plain(hit: Hit) -> dict[str, Any]:
     plain = hit._asdict()
     plain["trace"] = [step._asdict() for step in hit.trace]
     return plain
-
-
-def _lines(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]

@@ -4,14 +4,16 @@
     retriever = Retriever.load("my.tl")
     retriever.search("how do I parse dates", k=5)
 
-Changes (``add``, ``remove``) go to the catalog first, which is durable, and then to the trie in
-memory; a search that runs meanwhile sees the state from before or after, never a mixture.
+Changes (``add``, ``remove``) go to the catalog, which is durable; the next search, by whomever, has
+them in its trie (see ``living``). A search that runs meanwhile sees the state from before or after,
+never a mixture; what was removed while it ran is not among its hits.
+
+Threads may share a retriever.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -26,21 +28,23 @@ from trieline.data import Dataset
 from trieline.decode import Expansion, Found, Guide, GuidesOf, beam_search
 from trieline.diagnose import Explanation, Survival, SurvivalCounter, survival
 from trieline.encode import Encoder, open_encoder
-from trieline.errors import IndexFolderError, IndexMismatch, SettingsError
+from trieline.errors import IndexMismatch
 from trieline.explaining import explain_answer
 from trieline.ids import Docids, Stats, load_docids, resolve, stats
 from trieline.index import Trie
+from trieline.living import Compacted, Filter, Living, taken_by
 from trieline.model import Speller, load_speller
 from trieline.model.packed import quickest
-from trieline.store import IndexFolder, Writer, open_folder
+from trieline.store import IndexFolder, open_folder
 from trieline.types import Codes, Hit, Item, Qrel, Query
 from trieline.watch import Watch, silent
 
 __all__ = ["Retriever"]
 
 Questions = str | Query | Sequence[str | Query]
-Filter = Collection[str] | NDArray[np.bool_]
 Observer = Callable[[Expansion], None]
+
+_TURNS = 3  # times a batch is asked, at most, while items that it found are being removed
 
 
 class Retriever:
@@ -54,13 +58,11 @@ class Retriever:
         docids: Docids,
         speller: Speller,
         encoder: Encoder,
-        trie: Trie,
-        revision: int,
     ) -> None:
-        """Not for callers: see ``build`` and ``load``. ``revision``: the catalog's, of the trie."""
+        """Not for callers: see ``build`` and ``load``."""
         self.folder, self.recipe, self.catalog = folder, recipe, catalog
-        self.docids, self.speller, self.encoder, self.trie = docids, speller, encoder, trie
-        self._revision = revision
+        self.docids, self.speller, self.encoder = docids, speller, encoder
+        self._living = Living(folder, catalog)
         self._asker, self._guides = Asker(recipe, catalog, encoder), GuidesOf(docids)
         self._spells = quickest(speller)
 
@@ -121,22 +123,22 @@ class Retriever:
             _must_match(folder, name, catalog.fingerprints.get(name), fingerprint)
         model = folder.manifest.fingerprints.get("model")  # its file was checked when it was opened
         _must_match(folder, "model", catalog.fingerprints.get("model"), str(model))
-        revision = catalog.revision
-        trie = _open_trie(folder, catalog, revision)
-        return cls(folder, recipe, catalog, docids, speller.to(device), encoder, trie, revision)
+        return cls(folder, recipe, catalog, docids, speller.to(device), encoder)
 
     def save(self, path: str | Path) -> None:
         """Write the index, as it is now, to another place."""
-        write_index(
-            Path(path),
-            recipe=self.recipe,
-            docids=self.docids,
-            encoder=self.encoder,
-            speller=self.speller,
-            items=self.catalog.items(),
-            codes=self._rows_by_position(),
-            notes=dict(self.folder.manifest.notes),
-        )
+        with self.catalog.snapshot() as (codes, items):
+            _, position = np.unique(codes.owner, return_inverse=True)
+            write_index(
+                Path(path),
+                recipe=self.recipe,
+                docids=self.docids,
+                encoder=self.encoder,
+                speller=self.speller,
+                items=items,
+                codes=Codes(codes.codes, position.astype(np.uint32)),
+                notes=dict(self.folder.manifest.notes),
+            )
 
     def close(self) -> None:
         """Let go of the catalog."""
@@ -156,6 +158,11 @@ class Retriever:
     def __len__(self) -> int:
         return len(self.catalog)
 
+    @property
+    def trie(self) -> Trie:
+        """What may be spelled at this moment; the trie itself is never changed."""
+        return self._living.view().trie
+
     # --- asking -------------------------------------------------------------------------------
 
     def search(
@@ -170,21 +177,22 @@ class Retriever:
     ) -> list[list[Hit]]:
         """The best ``k`` items of every query, best first; one list of hits a query.
 
-        ``filter`` leaves only some items findable: their ids, or a boolean array over item
-        numbers. Text that is longer than the encoder reads is cut.
+        ``filter`` leaves only some items findable: their ids, a boolean array over item numbers,
+        or a mapping of what their metadata must be, such as {"section": "net", "year": {">=":
+        2010}} (see ``catalog.Where``). Text that is longer than the encoder reads is cut.
         """
         asked = as_queries(queries)
-        trie = self.trie if filter is None else self.trie.restrict(self._allowed(filter))
+        trie = self._living.findable(self._living.view(), filter)
         ready = self._asker.ready(asked, watch, guided=self.recipe.decode.guided)
         answers: list[list[Hit]] = []
         with watch("searching", len(asked)) as task, one_thread_each() as workers:
 
-            def spell(batch: Batch) -> list[Found]:
-                return self._spell(batch, trie, k, beam, trace=trace)
+            def answer(batch: Batch) -> list[list[Hit]]:
+                return self._answers(batch, trie, k, beam, trace)
 
-            for found in workers.map(spell, ready):
-                answers += [self._hits(answer, trie) for answer in found]
-                task.advance(len(found))
+            for hits in workers.map(answer, ready):
+                answers += hits
+                task.advance(len(hits))
         return answers
 
     def run(
@@ -214,8 +222,7 @@ class Retriever:
 
         At most ``searches`` searches are run; with 2 nothing is tried.
         """
-        self._catch_up()
-        allowed = None if filter is None else self._allowed(filter)
+        allowed = self._living.allowed(filter)
         parts = self.recipe, self._asker, self.docids, self.trie, allowed, self._spell
         return explain_answer(query, item_id, *parts, k=k, beam=beam, searches=searches)
 
@@ -230,6 +237,7 @@ class Retriever:
         """The share of queries whose answer's prefix is still in the beam after each level."""
         width = self.recipe.decode.beam if beam is None else beam
         wanted: dict[str, list[NDArray[np.uint16]]] = {query.id: [] for query in queries}
+        trie = self.trie
         for qrel in qrels:
             number = self.catalog.find(qrel.item_id) if qrel.query_id in wanted else None
             if number is not None and qrel.relevance > 0:
@@ -240,44 +248,48 @@ class Retriever:
             for low in range(0, len(asked), self.recipe.decode.batch):
                 batch = asked[low : low + self.recipe.decode.batch]
                 targets = [np.concatenate(wanted[query.id]) for query in batch]
-                counters.append(SurvivalCounter(self.trie, targets))
+                counters.append(SurvivalCounter(trie, targets))
                 (ready,) = self._asker.ready(batch, silent, guided=self.recipe.decode.guided)
-                self._spell(ready, self.trie, 1, width, observe=counters[-1].observe)
+                self._spell(ready, trie, 1, width, observe=counters[-1].observe)
                 task.advance(len(batch))
         return survival(counters)
 
     # --- changing -----------------------------------------------------------------------------
 
-    def add(self, items: Iterable[Item], *, watch: Watch = silent) -> int:
-        """Make new items findable at once, without training. Gives back how many."""
+    def add(self, items: Iterable[Item], *, replace: bool = False, watch: Watch = silent) -> int:
+        """Make new items findable at once, without training. Gives back how many.
+
+        ``replace``: an item whose id is there already takes its place, in the same change.
+        """
         new = list(items)
         if not new:
             return 0
-        vectors = self.encoder.encode(new, watch)
+        vectors = self._asker.encode(new, watch)
         labels = [item.modality for item in new] if self.recipe.ids.modality else None
         assigned = self.docids.assign(vectors, labels=labels)
-        with self.folder.writing() as writer:
-            self._catch_up()
+        with self._living.changing():
+            leaving = self.catalog.known(item.id for item in new) if replace else ()
             codes = resolve(
                 assigned,
                 self.recipe.ids,
                 vectors=vectors,
                 docids=self.docids,
-                taken=self.catalog.codes(),
+                taken=taken_by(self.recipe.ids, assigned, self._living.view, leaving),
             )
-            numbers = self.catalog.add(new, codes)
-            self.trie = self.trie.insert(Codes(codes.codes, numbers[codes.owner]))
-            self._store_trie(writer)
+            self.catalog.add(new, codes, replace=replace)
         return len(new)
 
     def remove(self, ids: Iterable[str]) -> int:
         """Make items unfindable at once. Gives back how many."""
-        with self.folder.writing() as writer:
-            self._catch_up()
-            numbers = self.catalog.remove(ids)
-            self.trie = self.trie.remove(numbers)
-            self._store_trie(writer)
-        return len(numbers)
+        with self._living.changing():
+            return len(self.catalog.remove(ids))
+
+    def compact(self) -> Compacted:
+        """Fold all changes into the files and give back the room of what was removed.
+
+        Worth its time after thousands of changes: opening the index replays them.
+        """
+        return self._living.compact()
 
     # --- looking inside -----------------------------------------------------------------------
 
@@ -297,18 +309,6 @@ class Retriever:
         }
 
     # --- how ----------------------------------------------------------------------------------
-
-    def _catch_up(self) -> None:
-        """What others changed since the trie was opened; else storing ours would undo it."""
-        revision = self.catalog.revision
-        if revision != self._revision:
-            self.trie = _open_trie(self.folder, self.catalog, revision)
-            self._revision = revision
-
-    def _store_trie(self, writer: Writer) -> None:
-        self._revision = self.catalog.revision
-        with suppress(OSError):  # the catalog has it for good; a trie left behind is made again
-            writer.replace_derived("trie", self._revision, self.trie.arrays())
 
     def _spell(
         self,
@@ -336,49 +336,33 @@ class Retriever:
             observe=observe,
         )
 
-    def _hits(self, found: Found, trie: Trie) -> list[Hit]:
-        items = self.catalog.found(found.items)  # one may have been removed meanwhile
-        traces = found.traces or ((),) * len(found.items)
-        hits: list[Hit] = []
-        told = zip(found.items, found.scores, found.leaves, traces, strict=True)
-        for number, score, leaf, path in told:
-            item = items.get(int(number))
-            if item is not None:
-                docid = trie.docid(int(leaf))
-                hits.append(Hit(item.id, float(score), docid, len(hits) + 1, item.title, path))
-        return hits
-
-    def _allowed(self, filter: Filter) -> NDArray[np.bool_]:
-        if isinstance(filter, np.ndarray):
-            if filter.dtype != np.bool_:
-                raise SettingsError(
-                    f"filter is an array of {filter.dtype}: expected booleans, one for each item "
-                    "number, or a collection of item ids."
-                )
-            return filter
-        if isinstance(filter, str):
-            raise SettingsError(f"filter = {filter!r}: expected a collection of item ids.")
-        numbers = self.catalog.numbers(list(filter))
-        allowed = np.zeros(int(self.trie.owner.max(initial=0)) + 1, np.bool_)
-        allowed[numbers] = True
-        return allowed
-
-    def _rows_by_position(self) -> Codes:
-        """All docids, owners counted from 0 in catalog order, as a new catalog wants them."""
-        codes, owner = self.catalog.codes()
-        _, position = np.unique(owner, return_inverse=True)
-        return Codes(codes, position.astype(np.uint32))
+    def _answers(
+        self, batch: Batch, trie: Trie, k: int, beam: int | None, trace: bool
+    ) -> list[list[Hit]]:
+        """The hits of a batch; asked again if items that it found have been removed meanwhile."""
+        for _ in range(_TURNS):
+            found = self._spell(batch, trie, k, beam, trace=trace)
+            numbers = np.unique(np.concatenate([answer.items for answer in found]))
+            items = self.catalog.found(numbers)
+            if len(items) == len(numbers):
+                break
+            gone, last = [number for number in numbers if int(number) not in items], trie
+            trie = trie.remove(gone)
+        else:
+            trie = last  # the one that the leaves belong to
+        return [_hits(answer, trie, items) for answer in found]
 
 
-def _open_trie(folder: IndexFolder, catalog: Catalog, revision: int) -> Trie:
-    """The stored trie if it tells the catalog's present state, else one made from the catalog."""
-    arrays = folder.derived("trie", revision)
-    if arrays is not None:
-        try:
-            return Trie.from_arrays(arrays, catalog.sizes)
-        except IndexFolderError:
-            pass  # damaged, and rebuildable: 'trieline verify' reports it
-    return Trie.build(catalog.state().codes, catalog.sizes)
+def _hits(found: Found, trie: Trie, items: Mapping[int, Item]) -> list[Hit]:
+    traces = found.traces or ((),) * len(found.items)
+    hits: list[Hit] = []
+    told = zip(found.items, found.scores, found.leaves, traces, strict=True)
+    for number, score, leaf, path in told:
+        item = items.get(int(number))
+        if item is not None:
+            docid = trie.docid(int(leaf))
+            hits.append(Hit(item.id, float(score), docid, len(hits) + 1, item.title, path))
+    return hits
 
 
 def _must_match(folder: IndexFolder, name: str, saved: str | None, found: str) -> None:

@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from targets import ASKED, Targets, full, rewrite
 from workshop import (
     ITEMS,
-    NEW,
     dataset,
     save_words,
     small_recipe,
@@ -242,17 +241,3 @@ def test_disk_full_in_the_catalog(
             with pytest.raises(IndexFolderError, match="disk is full"):
                 Retriever.build(large, recipe, path=path)
     targets.check()
-
-
-def test_disk_full_while_adding(retriever: Retriever, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The items are durable once the catalog has them; a trie that lags behind is made again."""
-    with monkeypatch.context() as patch:
-        patch.setattr("trieline.store.folder.write_derived", full)
-        assert retriever.add([NEW]) == 1
-        assert retriever.remove(["red-kettle"]) == 1
-    expected = retriever.search(ASKED, 60, beam=200)
-    assert NEW.id in [hit.item_id for hit in expected[0]]
-    with Retriever.load(retriever.folder.path) as again:
-        assert again.search(ASKED, 60, beam=200) == expected
-    retriever.add([NEW._replace(id="second-spade")])
-    assert len(retriever) == len(ITEMS) + 1

@@ -188,7 +188,7 @@ def test_a_wider_beam_finds_at_least_what_it_promises(retriever: Retriever) -> N
     assert len(hits) == len(ITEMS), "the beam widens to k"
     (narrow,) = retriever.search("red kettle", 1, beam=1)
     (wide,) = retriever.search("red kettle", 1, beam=100)
-    assert wide[0].score >= narrow[0].score
+    assert wide[0].score >= narrow[0].score - 1e-4, "but for the last bits"
 
 
 def test_run_names_answers_by_query(retriever: Retriever) -> None:

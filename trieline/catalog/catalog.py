@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -16,16 +17,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from trieline.catalog.database import Database
-from trieline.catalog.rows import (
-    ITEM_COLUMNS,
-    State,
-    blobs_of,
-    codes_of,
-    item_of,
-    row_of,
-    unencodable,
+from trieline.catalog.changes import (
+    CHANGES_TABLE,
+    Changes,
+    changes_since,
+    forget_changes,
+    log_change,
+    log_problems,
 )
+from trieline.catalog.database import Database
+from trieline.catalog.insertion import ID_INDEX, delete, displace, index_ids, insert, rows_of
+from trieline.catalog.rows import ITEM_COLUMNS, State, blobs_of, codes_of, item_of
+from trieline.catalog.sql import ask, meta
+from trieline.catalog.where import Where
 from trieline.errors import DataError, IndexFolderError
 from trieline.types import Codes, Item
 
@@ -34,15 +38,17 @@ __all__ = ["Catalog"]
 Numbers = NDArray[np.uint32]
 
 _BATCH = 4096  # items written together
-_ASKED = 500  # values in one question; old SQLite takes 999
-_LAST = 2**32  # numbers are uint32
-_INDEX = "CREATE UNIQUE INDEX items_by_id ON items (id)"
 _TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
-    """CREATE TABLE items (number INTEGER PRIMARY KEY, id TEXT NOT NULL, title TEXT, text TEXT,
-    image TEXT, modality TEXT, metadata TEXT)""",
-    _INDEX,
+    """CREATE TABLE items (number INTEGER PRIMARY KEY, id TEXT NOT NULL, title TEXT, image TEXT,
+    modality TEXT, metadata TEXT, text TEXT)""",  # long texts last: filters need not read them
+    ID_INDEX,
     "CREATE TABLE docids (number INTEGER PRIMARY KEY, codes BLOB NOT NULL)",
+    CHANGES_TABLE,
+)
+_FROM_1 = (  # to version 2: what happened before is not known
+    CHANGES_TABLE,
+    "INSERT INTO meta SELECT 'base', value FROM meta WHERE key = 'revision'",
 )
 
 
@@ -54,8 +60,8 @@ class Catalog:
         self._database = database
         try:
             with database.reading() as connection:
-                self.sizes: tuple[int, ...] = tuple(json.loads(_meta(connection, "sizes")))
-                self.fingerprints: dict[str, str] = json.loads(_meta(connection, "fingerprints"))
+                self.sizes: tuple[int, ...] = tuple(json.loads(meta(connection, "sizes")))
+                self.fingerprints: dict[str, str] = json.loads(meta(connection, "fingerprints"))
         except BaseException:
             database.close()
             raise
@@ -67,19 +73,20 @@ class Catalog:
         """An empty catalog for docids of these many codes per level, at a path that is free."""
         if not sizes or not all(1 <= size <= 65536 for size in sizes):
             raise DataError(f"docid sizes {list(sizes)}: expected levels of 1 to 65536 codes.")
-        meta: dict[str, int | str] = {
+        facts: dict[str, int | str] = {
             "sizes": json.dumps([int(size) for size in sizes]),
             "fingerprints": json.dumps(dict(fingerprints or {})),
             "revision": 0,
+            "base": 0,
             "next": 0,
             "count": 0,
         }
-        return cls(Database.create(Path(path), _TABLES, meta))
+        return cls(Database.create(Path(path), _TABLES, facts))
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False) -> Self:
         """The catalog at ``path``; ``read_only`` also where nothing can be written."""
-        return cls(Database.open(Path(path), read_only=read_only))
+        return cls(Database.open(Path(path), read_only=read_only, upgrade=_FROM_1))
 
     def close(self) -> None:
         """Let go of the file. Calling it twice is fine."""
@@ -110,36 +117,46 @@ class Catalog:
     def revision(self) -> int:
         """Grows with every change, in the same transaction."""
         with self._database.reading() as connection:
-            return int(_meta(connection, "revision"))
+            return int(meta(connection, "revision"))
+
+    @property
+    def end(self) -> int:
+        """One more than the highest number that was ever given."""
+        with self._database.reading() as connection:
+            return int(meta(connection, "next"))
 
     def __len__(self) -> int:
         with self._database.reading() as connection:
-            return int(_meta(connection, "count"))
+            return int(meta(connection, "count"))
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.find(name) is not None
 
-    def add(self, items: Iterable[Item], codes: Codes) -> Numbers:
+    def add(self, items: Iterable[Item], codes: Codes, *, replace: bool = False) -> Numbers:
         """Take in items with their docids (``codes.owner``: place in ``items``); their numbers.
 
-        Items stream. Whatever is wrong with any of them, none is taken in.
+        Items stream. Whatever is wrong with any of them, none is taken in. ``replace``: items
+        that have the ids of new ones go, in the same change; else such an id is an error.
         """
         blobs = blobs_of(codes, self.sizes)
         with self._database.changing() as connection:
-            first = int(_meta(connection, "next"))
-            empty = not _meta(connection, "count")
+            first = int(meta(connection, "next"))
+            empty = not meta(connection, "count")
             if empty:  # one sort at the end costs less than a look-up per item
                 connection.execute("DROP INDEX items_by_id")
-            source, added = iter(items), 0
+            source, added, removed = iter(items), 0, list[int]()
             while batch := list(islice(source, _BATCH)):
-                _insert(connection, batch, first + added, blobs.between(added, added + len(batch)))
+                own = blobs.between(added, added + len(batch))
+                rows = rows_of(batch, first + added, own)
+                if replace and not empty:
+                    removed += displace(connection, rows, first)
+                insert(connection, rows, own)
                 added += len(batch)
             if empty:
-                _index(connection)
+                index_ids(connection)
             if added < len(blobs):
                 raise DataError(f"docids for {len(blobs)} items, but only {added} items given.")
-            if added:
-                _count(connection, added=added)
+            _record(connection, first, added, removed)
         return np.arange(first, first + added, dtype=np.uint32)
 
     def remove(self, ids: Iterable[str]) -> Numbers:
@@ -147,15 +164,27 @@ class Catalog:
         names = list(dict.fromkeys(_listed(ids)))
         with self._database.changing() as connection:
             numbers = _numbers(connection, names)
-            values = [(number,) for number in numbers]
-            connection.executemany("DELETE FROM items WHERE number = ?", values)
-            connection.executemany("DELETE FROM docids WHERE number = ?", values)
-            if numbers:
-                _count(connection, removed=len(numbers))
+            delete(connection, numbers)
+            _record(connection, int(meta(connection, "next")), 0, numbers)
         return np.asarray(numbers, np.uint32)
 
+    def changes(self, since: int) -> Changes | None:
+        """What happened after a revision; None where that is no longer, or not yet, known."""
+        with self._database.reading() as connection:
+            base, now = (int(meta(connection, key)) for key in ("base", "revision"))
+            return changes_since(connection, since, base, now, self.depth)
+
+    def forget_changes(self, upto: int) -> None:
+        """Drop what ``changes`` tells up to a revision, once something else holds that state."""
+        with self._database.changing() as connection:
+            forget_changes(connection, min(upto, int(meta(connection, "revision"))))
+
     def compact(self) -> None:
-        """Give back the room of removed items. Takes as much free space as the catalog holds."""
+        """Give back the room of removed items. Takes as much free space as the catalog holds.
+
+        Others may read meanwhile; while one goes on reading an older state (up to ten seconds are
+        waited for), the file stays as long as it was, until the catalog is closed.
+        """
         with self._database.writing() as connection:
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -175,11 +204,17 @@ class Catalog:
         with self._database.reading() as connection:
             return np.asarray(_numbers(connection, _listed(ids)), np.uint32)
 
+    def known(self, ids: Iterable[str]) -> Numbers:
+        """The numbers of those of these items that are there."""
+        with self._database.reading() as connection:
+            found = ask(connection, "SELECT number FROM items WHERE id", _listed(ids))
+            return np.asarray([number for (number,) in found], np.uint32)
+
     def ids(self, numbers: Iterable[int]) -> list[str]:
         """The ids of items, in the order asked."""
         asked = [int(number) for number in numbers]
         with self._database.reading() as connection:
-            found = dict(_ask(connection, "SELECT number, id FROM items WHERE number", asked))
+            found = dict(ask(connection, "SELECT number, id FROM items WHERE number", asked))
         return _in_order(asked, found, "number")
 
     def get(self, numbers: Iterable[int]) -> list[Item]:
@@ -191,7 +226,7 @@ class Catalog:
         """Those items that (still) exist, by number: for searches that run during removals."""
         asked = [int(number) for number in numbers]
         with self._database.reading() as connection:
-            rows = _ask(connection, f"SELECT {ITEM_COLUMNS} FROM items WHERE number", asked)
+            rows = ask(connection, f"SELECT {ITEM_COLUMNS} FROM items WHERE number", asked)
             return {row[0]: item_of(row) for row in rows}
 
     def items(self) -> Iterator[Item]:
@@ -201,10 +236,28 @@ class Catalog:
                 item_of, connection.execute(f"SELECT {ITEM_COLUMNS} FROM items ORDER BY number")
             )
 
+    def matching(self, where: Where | Mapping[str, Any]) -> Numbers:
+        """The numbers of the items that a predicate accepts, ascending: see ``Where``."""
+        asked = where if isinstance(where, Where) else Where.of(where)
+        condition, values = asked.sql()
+        with self._database.reading() as connection:
+            question = f"SELECT number FROM items WHERE {condition} ORDER BY number"
+            found = (row[0] for row in connection.execute(question, values))
+            return np.fromiter(found, np.uint32)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[tuple[Codes, Iterator[Item]]]:
+        """All docids, and all items in the order of their numbers: of one and the same state."""
+        with self._database.reading() as connection:
+            rows = connection.execute("SELECT number, codes FROM docids ORDER BY number")
+            codes = codes_of(rows, self.depth)
+            items = connection.execute(f"SELECT {ITEM_COLUMNS} FROM items ORDER BY number")
+            yield codes, map(item_of, items)
+
     def docids(self, number: int) -> NDArray[np.uint16]:
         """The docids of one item: uint16[rows, L]."""
         with self._database.reading() as connection:
-            rows = _ask(connection, "SELECT number, codes FROM docids WHERE number", [int(number)])
+            rows = ask(connection, "SELECT number, codes FROM docids WHERE number", [int(number)])
             table = codes_of(rows, self.depth).codes
         if not len(table):
             raise _missing("number", [int(number)])
@@ -217,7 +270,7 @@ class Catalog:
     def state(self) -> State:
         """All docids and the revision they belong to, also while others write."""
         with self._database.reading() as connection:
-            revision = int(_meta(connection, "revision"))
+            revision = int(meta(connection, "revision"))
             rows = connection.execute("SELECT number, codes FROM docids ORDER BY number")
             return State(revision, codes_of(rows, self.depth))
 
@@ -233,77 +286,20 @@ class Catalog:
         return [f"{self.path}: {line}" for line in lines]
 
 
-def _meta(connection: sqlite3.Connection, key: str) -> Any:
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    if row is None:
-        raise IndexFolderError(f"the catalog does not know its '{key}': it is damaged.")
-    return row[0]
-
-
-def _count(connection: sqlite3.Connection, *, added: int = 0, removed: int = 0) -> None:
-    steps = {"revision": 1, "next": added, "count": added - removed}
+def _record(connection: sqlite3.Connection, first: int, added: int, removed: Sequence[int]) -> None:
+    """Count and log a change; nothing added and nothing removed is none."""
+    if not added and not removed:
+        return
+    steps = {"revision": 1, "next": added, "count": added - len(removed)}
     connection.executemany(
         "UPDATE meta SET value = value + ? WHERE key = ?", [(n, key) for key, n in steps.items()]
     )
-
-
-def _insert(
-    connection: sqlite3.Connection, items: Sequence[Item], first: int, blobs: Sequence[bytes]
-) -> None:
-    """Write a batch; ``first`` is the number of its first item."""
-    if first + len(items) > _LAST:
-        raise DataError("the catalog has used up its 2^32 item numbers. Build the index again.")
-    rows = [row_of(number, item) for number, item in enumerate(items, first)]
-    missing = next((i for i in range(len(items)) if i >= len(blobs) or not blobs[i]), None)
-    if missing is not None:
-        raise DataError(f"item '{items[missing].id}' has no docid: every item needs one or more.")
-    try:
-        connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-    except sqlite3.IntegrityError:
-        raise _duplicate(connection, rows) from None
-    except UnicodeEncodeError:
-        raise unencodable(rows) from None
-    connection.executemany("INSERT INTO docids VALUES (?, ?)", enumerate(blobs, first))
-
-
-def _duplicate(connection: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> DataError:
-    next_number = _meta(connection, "next")
-    for number, name, *_ in rows:
-        other = connection.execute("SELECT number FROM items WHERE id = ?", (name,)).fetchone()
-        if other is not None and other[0] != number:
-            if other[0] >= next_number:
-                return _twice(name)
-            return DataError(f"item '{name}' is in the catalog already. Remove it first.")
-    raise AssertionError("a row that breaks no rule was refused")
-
-
-def _index(connection: sqlite3.Connection) -> None:
-    try:
-        connection.execute(_INDEX)
-    except sqlite3.IntegrityError:
-        row = connection.execute(
-            "SELECT id FROM items GROUP BY id HAVING count(*) > 1 ORDER BY min(number) LIMIT 1"
-        ).fetchone()
-        raise _twice(row[0]) from None
-
-
-def _twice(name: str) -> DataError:
-    return DataError(f"item '{name}' is given twice: every item needs an id of its own.")
+    log_change(connection, int(meta(connection, "revision")), first, removed)
 
 
 def _numbers(connection: sqlite3.Connection, names: Sequence[str]) -> list[int]:
-    found = dict(_ask(connection, "SELECT id, number FROM items WHERE id", names))
+    found = dict(ask(connection, "SELECT id, number FROM items WHERE id", names))
     return _in_order(names, found, "id")
-
-
-def _ask(
-    connection: sqlite3.Connection, question: str, values: Sequence[int] | Sequence[str]
-) -> Iterator[tuple[Any, ...]]:
-    """The rows of a question that ends in a column, for those that have one of the values there."""
-    for start in range(0, len(values), _ASKED):
-        some = values[start : start + _ASKED]
-        marks = ",".join("?" * len(some))
-        yield from connection.execute(f"{question} IN ({marks})", some)
 
 
 def _in_order(asked: Sequence[Any], found: Mapping[Any, Any], what: str) -> list[Any]:
@@ -331,10 +327,13 @@ def _inconsistencies(connection: sqlite3.Connection, sizes: Sequence[int]) -> It
         for (number,) in connection.execute(question):
             yield f"number {number} is among the {one} but not among the {other}"
     facts = connection.execute("SELECT count(*), max(number) FROM items").fetchone()
-    if facts[0] != _meta(connection, "count"):
-        yield f"it holds {facts[0]} items, but counts {_meta(connection, 'count')}"
-    if (facts[1] or 0) >= max(_meta(connection, "next"), 1):
+    if facts[0] != meta(connection, "count"):
+        yield f"it holds {facts[0]} items, but counts {meta(connection, 'count')}"
+    if (facts[1] or 0) >= max(meta(connection, "next"), 1):
         yield f"item number {facts[1]} is not below the next one"
+    yield from log_problems(
+        connection, int(meta(connection, "base")), int(meta(connection, "revision"))
+    )
     rows = connection.execute("SELECT number, codes FROM docids ORDER BY number")
     codes, owner = codes_of(rows, len(sizes))
     for number in owner[(codes >= np.asarray(sizes)).any(axis=1)][:1]:

@@ -17,7 +17,7 @@ from trieline.errors import IndexFolderError
 __all__ = ["Database", "told"]
 
 _APPLICATION = 0x74726C6E  # "trln"
-_VERSION = 1
+_VERSION = 2
 _BUSY_SECONDS = 10.0
 _ADVICE = {
     sqlite3.SQLITE_FULL: "The disk is full; nothing has changed. Free some space, then try again.",
@@ -32,7 +32,7 @@ _DAMAGED = "It is damaged. Restore it from a copy, or build the index again."
 class Database:
     """Connections to one catalog file. Threads may share it."""
 
-    def __init__(self, path: Path, *, read_only: bool) -> None:
+    def __init__(self, path: Path, *, read_only: bool, upgrade: Sequence[str] = ()) -> None:
         self.path = path
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
@@ -46,9 +46,12 @@ class Database:
             self._writer = _connect(path, "rw")
             try:
                 _configure(self._writer)
+                _upgrade(self._writer, upgrade)
             except BaseException:
                 self._writer.close()
                 raise
+        else:
+            self._refuse_older()
 
     @classmethod
     def create(cls, path: Path, tables: Sequence[str], meta: Mapping[str, int | str]) -> Database:
@@ -73,13 +76,16 @@ class Database:
             return cls(path, read_only=False)
 
     @classmethod
-    def open(cls, path: Path, *, read_only: bool) -> Database:
-        """A file that ``create`` made, or an IndexFolderError that says what it is instead."""
+    def open(cls, path: Path, *, read_only: bool, upgrade: Sequence[str] = ()) -> Database:
+        """A file that ``create`` made, or an IndexFolderError that says what it is instead.
+
+        ``upgrade``: the statements that bring a file of the version before up to this one.
+        """
         if not path.is_file():
             raise IndexFolderError(f"no catalog at {path}. Build the index with 'trieline build'.")
         with told(path):
             _check_kind(path)
-            return cls(path, read_only=read_only)
+            return cls(path, read_only=read_only, upgrade=upgrade)
 
     def close(self) -> None:
         """Fold the log into the file, if nobody else has it open, and let go."""
@@ -159,6 +165,15 @@ class Database:
         if self._closed:
             raise IndexFolderError(f"{self.path} is closed. Open the catalog again.")
 
+    def _refuse_older(self) -> None:
+        with self.reading() as connection:  # not from the header: the log may have a newer one
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version < _VERSION:
+            raise IndexFolderError(
+                f"{self.path} has catalog version {version}, of an older trieline, and was opened "
+                f"read-only. Bring it up to version {_VERSION} with: trieline compact INDEX"
+            )
+
     def _mode_without_side_files(self) -> str:
         """How to read where the two files beside a write-ahead log cannot be made."""
         log, shared = (self.path.with_name(self.path.name + end) for end in ("-wal", "-shm"))
@@ -202,6 +217,21 @@ def _configure(writer: sqlite3.Connection) -> None:
     writer.execute("PRAGMA synchronous = FULL")  # durable when a call returns, not some time later
     writer.execute("PRAGMA cache_size = -65536")  # KiB: ids arrive in no order while loading
     writer.execute("PRAGMA journal_size_limit = 67108864")
+
+
+def _upgrade(writer: sqlite3.Connection, statements: Sequence[str]) -> None:
+    """Bring a file of an older version up to date, all at once."""
+    writer.execute("BEGIN IMMEDIATE")
+    try:
+        if writer.execute("PRAGMA user_version").fetchone()[0] < _VERSION:
+            for statement in statements:
+                writer.execute(statement)
+            writer.execute(f"PRAGMA user_version = {_VERSION}")
+        writer.execute("COMMIT")
+    except BaseException:
+        if writer.in_transaction:
+            writer.execute("ROLLBACK")
+        raise
 
 
 def _check_kind(path: Path) -> None:

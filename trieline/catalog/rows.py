@@ -26,7 +26,7 @@ __all__ = [
     "unencodable",
 ]
 
-ITEM_COLUMNS = "number, id, title, text, image, modality, metadata"
+ITEM_COLUMNS = "number, id, title, image, modality, metadata, text"
 
 
 _CHUNK = 65536
@@ -108,10 +108,10 @@ def row_of(number: int, item: Item) -> tuple[int | str | None, ...]:
         number,
         item.id,
         item.title or None,
-        item.text or None,
         item.image,
         None if item.modality == "text" else item.modality,
         None if item.metadata is None else _metadata(item),
+        item.text or None,
     )
 
 
@@ -128,7 +128,7 @@ def unencodable(rows: Iterable[Sequence[Any]]) -> DataError:
 
 def item_of(row: Sequence[Any]) -> Item:
     """The inverse of ``row_of``."""
-    _, name, title, text, image, modality, metadata = row
+    _, name, title, image, modality, metadata, text = row
     return Item(
         id=name,
         text=text or "",

@@ -27,7 +27,7 @@ from trieline.model.stepper import Ancestors, Ints, Prefixes, Spells
 from trieline.model.t5 import Attention, Block, Memory
 from trieline.types import Floats
 
-__all__ = ["PackedSpeller", "pack", "quickest"]
+__all__ = ["PackedSpeller", "PackedStepper", "pack", "quickest"]
 
 _NOTHING = np.empty((0, 0), np.float32)
 _FIRST = 64  # slots that an arena begins with

@@ -27,12 +27,14 @@ before it leaves the old index, after it the new one. Opening compares the sizes
 the checksums of all but ``.npy`` (mapped, so unread until needed); ``verify`` reads everything.
 """
 
+from trieline.store.derived import Derived
 from trieline.store.disk import FileRecord, atomic_write
 from trieline.store.draft import Draft, draft
 from trieline.store.folder import IndexFolder, Writer, open_folder
 from trieline.store.manifest import Manifest
 
 __all__ = [
+    "Derived",
     "Draft",
     "FileRecord",
     "IndexFolder",

@@ -1,6 +1,6 @@
 """Derived sets: arrays that can be made again from the catalog, replaceable at any time.
 
-Trap: a set is good for one catalog revision only; any other revision counts as absent.
+Trap: a set tells the state of one catalog revision, which need not be the present one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,11 +26,18 @@ from trieline.store.disk import (
     sync_folder,
 )
 
-__all__ = ["derived_problems", "map_array", "map_derived", "write_derived"]
+__all__ = ["Derived", "derived_problems", "map_array", "map_derived", "write_derived"]
 
 Array = NDArray[Any]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+class Derived(NamedTuple):
+    """A stored set: memory-mapped arrays, and the catalog revision that they were made from."""
+
+    revision: int
+    arrays: dict[str, Array]
 
 
 class _Pointer(msgspec.Struct, frozen=True):
@@ -68,14 +75,14 @@ def write_derived(generation: Path, name: str, revision: int, arrays: Mapping[st
         temporary.unlink(missing_ok=True)
 
 
-def map_derived(generation: Path, name: str, revision: int) -> dict[str, Array] | None:
-    """The memory-mapped arrays of a set; None if absent, damaged or of another revision."""
+def map_derived(generation: Path, name: str, revision: int | None = None) -> Derived | None:
+    """The set as it is stored; None if absent, damaged or not of the ``revision`` asked for."""
     home = generation / "derived"
     pointer = _read(home / f"{name}.json")
-    while pointer is not None and pointer.revision == revision:
+    while pointer is not None and revision in (None, pointer.revision):
         arrays = _map(home, pointer)
         if arrays is not None:
-            return arrays
+            return Derived(pointer.revision, arrays)
         again = _read(home / f"{name}.json")
         if again == pointer:
             return None

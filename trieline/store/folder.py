@@ -14,7 +14,13 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from trieline.errors import IndexFolderError
-from trieline.store.derived import derived_problems, map_array, map_derived, write_derived
+from trieline.store.derived import (
+    Derived,
+    derived_problems,
+    map_array,
+    map_derived,
+    write_derived,
+)
 from trieline.store.disk import disk_errors, locked, problems_of
 from trieline.store.manifest import REBUILD, Manifest, read_manifest
 
@@ -61,7 +67,15 @@ class IndexFolder(NamedTuple):
 
         None is no error: make the arrays again from the catalog, and store them with ``writing``.
         """
-        return map_derived(self.folder, name, revision)
+        found = map_derived(self.folder, name, revision)
+        return None if found is None else found.arrays
+
+    def newest(self, name: str) -> Derived | None:
+        """A derived set of whichever revision is stored; None if absent or damaged.
+
+        It may be older than the catalog, whose ``changes`` then lead on from it.
+        """
+        return map_derived(self.folder, name)
 
     def sizes(self) -> dict[str, int]:
         """Bytes on disk of every file of the generation, side files and derived sets included."""
