@@ -188,6 +188,8 @@ class GeometricLook(LookAhead):
     same score. On the way, carried votes say how near the prefix has come so far; this says how
     near the best docid below it will come: select = model + omega * best below, which is carried
     votes + (best below - votes so far), each piece of evidence counted once. Only pruning differs.
+    With no model, 3,633 texts and 8 x 128 codes, carried votes kept 40 % of the ten nearest docids
+    in a beam of 10 and 79 % in one of 50; this keeps all ten in either.
 
     Every row is scored for every query of a batch: 4 bytes each.
     """

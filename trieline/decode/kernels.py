@@ -50,7 +50,8 @@ def scan(
     """out[r] = sum over levels of the table's entry of row r's code - norms[r].
 
     Four levels a pass: the sums are loaded and stored a quarter as often. At a million rows and 16
-    levels 9 ms, where one level a pass took 25, rows instead of columns 18, and NumPy 58.
+    levels 5.4 ms, where one level a pass took 15, rows instead of columns 10, NumPy 40, and eight
+    queries at once 6.3 each.
     """
     levels, rows = columns.shape
     fours = levels - levels % 4
