@@ -11,7 +11,7 @@ import typer
 
 from trieline import __version__
 from trieline.errors import TrielineError
-from trieline.upkeep import Device, Index, Json, lines_of, open_index, upkeep
+from trieline.upkeep import Device, Index, Json, Precision, lines_of, open_index, upkeep
 
 if TYPE_CHECKING:
     from trieline.catalog import Where
@@ -128,6 +128,7 @@ def search(
     ] = None,
     trace: Annotated[bool, typer.Option(help="Show the path of each docid.")] = False,
     device: Device = "cpu",
+    precision: Precision = "fp32",
     json: Json = False,
 ) -> None:
     """Ask an index. Queries come from the command line, or one a line from stdin.
@@ -139,7 +140,7 @@ def search(
     ids = None if only is None else lines_of(only.read_text("utf-8"))
     allowed = _filter(ids, where)
     asked = queries or lines_of(sys.stdin.read())
-    with open_index(index, device) as retriever:
+    with open_index(index, device, precision) as retriever:
         answers = retriever.search(asked, k, beam=beam, filter=allowed, trace=trace)
     if json:
         show.as_json([_answer(q, hits) for q, hits in zip(asked, answers, strict=True)])
@@ -166,6 +167,7 @@ def evaluate(
         Path | None, typer.Option(help="A TREC run to compare with, query by query.")
     ] = None,
     device: Device = "cpu",
+    precision: Precision = "fp32",
     json: Json = False,
 ) -> None:
     """Measure an index on judged queries.
@@ -179,7 +181,7 @@ def evaluate(
 
     judged = open_dataset(dataset)
     measures = tuple(measure or MEASURES)
-    with open_index(index, device) as retriever:
+    with open_index(index, device, precision) as retriever:
         answers = retriever.run(judged.queries(split), k, beam=beam, watch=show.bars)
     if run is not None:
         write_run(run, answers)
@@ -222,6 +224,7 @@ def explain(
         int, typer.Option(help="Most searches to run; 2 tells, but tries nothing.", min=1)
     ] = 32,
     device: Device = "cpu",
+    precision: Precision = "fp32",
     json: Json = False,
 ) -> None:
     """Say why an item is, or is not, among the answers, and what would bring it there.
@@ -235,7 +238,7 @@ def explain(
 
         check_picture(picture)
     allowed = None if only is None else lines_of(only.read_text("utf-8"))
-    with open_index(index, device) as retriever:
+    with open_index(index, device, precision) as retriever:
         story = retriever.explain(query, item, k, beam=beam, filter=allowed, searches=searches)
     if picture is not None:
         story.picture(picture)

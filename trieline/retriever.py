@@ -34,6 +34,7 @@ from trieline.ids import Docids, Stats, load_docids, resolve, stats
 from trieline.index import Trie
 from trieline.living import Compacted, Filter, Living, taken_by
 from trieline.model import Speller, load_speller
+from trieline.model.linear import Precision, check_precision
 from trieline.model.packed import quickest
 from trieline.store import IndexFolder, open_folder
 from trieline.types import Codes, Hit, Item, Qrel, Query
@@ -58,13 +59,14 @@ class Retriever:
         docids: Docids,
         speller: Speller,
         encoder: Encoder,
+        precision: Precision,
     ) -> None:
         """Not for callers: see ``build`` and ``load``."""
         self.folder, self.recipe, self.catalog = folder, recipe, catalog
         self.docids, self.speller, self.encoder = docids, speller, encoder
         self._living = Living(folder, catalog)
         self._asker, self._guides = Asker(recipe, catalog, encoder), GuidesOf(docids)
-        self._spells = quickest(speller)
+        self._spells = quickest(speller, precision)
 
     # --- making and opening -------------------------------------------------------------------
 
@@ -98,9 +100,19 @@ class Retriever:
 
     @classmethod
     def load(
-        cls, path: str | Path, *, cache: str | Path | None = None, device: str = "cpu"
+        cls,
+        path: str | Path,
+        *,
+        cache: str | Path | None = None,
+        device: str = "cpu",
+        precision: Precision = "fp32",
     ) -> Retriever:
-        """Open a saved index. Parts that do not belong together are refused."""
+        """Open a saved index. Parts that do not belong together are refused.
+
+        ``precision``: of the model's products while it spells. fp32 gives the model's own scores;
+        bf16 and int8 are faster where the machine computes them, and rank near ties anew.
+        """
+        check_precision(precision)
         folder = open_folder(path)
         recipe = from_mapping(folder.manifest.recipe, str(path))
         catalog = Catalog.open(folder.file("catalog.sqlite"))
@@ -123,7 +135,7 @@ class Retriever:
             _must_match(folder, name, catalog.fingerprints.get(name), fingerprint)
         model = folder.manifest.fingerprints.get("model")  # its file was checked when it was opened
         _must_match(folder, "model", catalog.fingerprints.get("model"), str(model))
-        return cls(folder, recipe, catalog, docids, speller.to(device), encoder)
+        return cls(folder, recipe, catalog, docids, speller.to(device), encoder, precision)
 
     def save(self, path: str | Path) -> None:
         """Write the index, as it is now, to another place."""

@@ -14,13 +14,16 @@ import typer
 if TYPE_CHECKING:
     from trieline.retriever import Retriever
 
-__all__ = ["Device", "Index", "Json", "lines_of", "open_index", "upkeep"]
+__all__ = ["Device", "Index", "Json", "Precision", "lines_of", "open_index", "upkeep"]
 
 upkeep = typer.Typer(rich_markup_mode="markdown")
 
 Index = Annotated[Path, typer.Argument(help="An index folder, e.g. my.tl.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 ...")]
+Precision = Annotated[
+    str, typer.Option(help="fp32; bf16 or int8 are faster where the machine computes them.")
+]
 
 
 @upkeep.command()
@@ -141,11 +144,12 @@ def verify(
         raise typer.Exit(1)
 
 
-def open_index(index: Path, device: str) -> Retriever:
+def open_index(index: Path, device: str, precision: str = "fp32") -> Retriever:
     """An index with its model."""
+    from trieline.model.linear import check_precision
     from trieline.retriever import Retriever
 
-    return Retriever.load(index, device=device)
+    return Retriever.load(index, device=device, precision=check_precision(precision))
 
 
 def lines_of(text: str) -> list[str]:

@@ -11,16 +11,26 @@ The trap: these operators are not part of torch's promises. ``works`` tries them
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from trieline.errors import SettingsError
 from trieline.types import Floats
 
-__all__ = ["Linear", "Precision", "Rows", "elements", "make_linear", "narrowed", "works"]
+__all__ = [
+    "Linear",
+    "Precision",
+    "Rows",
+    "check_precision",
+    "elements",
+    "make_linear",
+    "narrowed",
+    "works",
+]
 
 Precision = Literal["fp32", "bf16", "int8"]
 
@@ -124,3 +134,13 @@ class _Int8:
             "",
         )
         return Rows(y, x.scales)
+
+
+def check_precision(precision: str) -> Precision:
+    """The same, once it is known to be one."""
+    for known in get_args(Precision):
+        if precision == known:
+            return cast(Precision, known)
+    raise SettingsError(
+        f"precision = {precision!r}: expected one of {', '.join(get_args(Precision))}."
+    )
