@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trieline import __version__
-from trieline.errors import TrielineError
+from trieline import __version__, cli_diagnose
+from trieline.errors import SettingsError, TrielineError
 from trieline.upkeep import Device, Index, Json, Precision, lines_of, open_index, upkeep
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ app = typer.Typer(
 )
 
 app.add_typer(upkeep)
+app.add_typer(cli_diagnose.app)
 
 Cache = Annotated[
     Path | None,
@@ -127,6 +128,12 @@ def search(
         ),
     ] = None,
     trace: Annotated[bool, typer.Option(help="Show the path of each docid.")] = False,
+    exact: Annotated[
+        bool, typer.Option(help="No beam: the true best, with a certificate.")
+    ] = False,
+    budget: Annotated[
+        int, typer.Option(help="With --exact: most prefixes that are read for a query.", min=1)
+    ] = 20_000,
     device: Device = "cpu",
     precision: Precision = "fp32",
     json: Json = False,
@@ -137,16 +144,27 @@ def search(
     """
     from trieline import show
 
+    if exact and (beam is not None or trace):
+        raise SettingsError("--beam and --trace tell of a beam: --exact searches without one.")
     ids = None if only is None else lines_of(only.read_text("utf-8"))
     allowed = _filter(ids, where)
     asked = queries or lines_of(sys.stdin.read())
     with open_index(index, device, precision) as retriever:
-        answers = retriever.search(asked, k, beam=beam, filter=allowed, trace=trace)
+        if exact:
+            proven = retriever.search_exact(asked, k, budget=budget, filter=allowed)
+            answers = [certified.hits for certified in proven]
+            told, said = [c.to_json() for c in proven], [c.text() for c in proven]
+        else:
+            answers = retriever.search(asked, k, beam=beam, filter=allowed, trace=trace)
+            told, said = [{}] * len(asked), [""] * len(asked)
     if json:
-        show.as_json([_answer(q, hits) for q, hits in zip(asked, answers, strict=True)])
+        every = zip(asked, answers, told, strict=True)
+        show.as_json([_answer(query, hits) | more for query, hits, more in every])
         return
-    for query, hits in zip(asked, answers, strict=True):
+    for query, hits, certificate in zip(asked, answers, said, strict=True):
         show.answers(query, hits)
+        if certificate:
+            show.line(f"      {certificate}")
         for hit in hits if trace else ():
             path = "  ".join(f"{step.code} ({step.score:.2f}, #{step.rank})" for step in hit.trace)
             show.line(f"  {hit.rank:>3}: {path}")

@@ -13,13 +13,15 @@ Threads may share a retriever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trieline import certain
+from trieline.answering import still_there
 from trieline.asking import Asker, Batch, as_queries, one_thread_each
 from trieline.build import build_index, write_index
 from trieline.catalog import Catalog
@@ -44,8 +46,6 @@ __all__ = ["Retriever"]
 
 Questions = str | Query | Sequence[str | Query]
 Observer = Callable[[Expansion], None]
-
-_TURNS = 3  # times a batch is asked, at most, while items that it found are being removed
 
 
 class Retriever:
@@ -185,14 +185,19 @@ class Retriever:
         beam: int | None = None,
         filter: Filter | None = None,
         trace: bool = False,
+        exact: bool = False,
         watch: Watch = silent,
     ) -> list[list[Hit]]:
         """The best ``k`` items of every query, best first; one list of hits a query.
 
         ``filter`` leaves only some items findable: their ids, a boolean array over item numbers,
         or a mapping of what their metadata must be, such as {"section": "net", "year": {">=":
-        2010}} (see ``catalog.Where``). Text that is longer than the encoder reads is cut.
+        2010}} (see ``catalog.Where``). ``exact``: no beam, see ``search_exact``. Text that is
+        longer than the encoder reads is cut.
         """
+        if exact:
+            certified = self.search_exact(queries, k, filter=filter, watch=watch)
+            return [answer.hits for answer in certified]
         asked = as_queries(queries)
         trie = self._living.findable(self._living.view(), filter)
         ready = self._asker.ready(asked, watch, guided=self.recipe.decode.guided)
@@ -200,12 +205,18 @@ class Retriever:
         with watch("searching", len(asked)) as task, one_thread_each() as workers:
 
             def answer(batch: Batch) -> list[list[Hit]]:
-                return self._answers(batch, trie, k, beam, trace)
+                def spell(trie: Trie) -> list[Found]:
+                    return self._spell(batch, trie, k, beam, trace=trace)
+
+                return [hits for _, hits in still_there(self.catalog, spell, trie)]
 
             for hits in workers.map(answer, ready):
                 answers += hits
                 task.advance(len(hits))
         return answers
+
+    search_exact = certain.search_exact
+    search_error = certain.search_error
 
     def run(
         self,
@@ -347,34 +358,6 @@ class Retriever:
             trace=trace,
             observe=observe,
         )
-
-    def _answers(
-        self, batch: Batch, trie: Trie, k: int, beam: int | None, trace: bool
-    ) -> list[list[Hit]]:
-        """The hits of a batch; asked again if items that it found have been removed meanwhile."""
-        for _ in range(_TURNS):
-            found = self._spell(batch, trie, k, beam, trace=trace)
-            numbers = np.unique(np.concatenate([answer.items for answer in found]))
-            items = self.catalog.found(numbers)
-            if len(items) == len(numbers):
-                break
-            gone, last = [number for number in numbers if int(number) not in items], trie
-            trie = trie.remove(gone)
-        else:
-            trie = last  # the one that the leaves belong to
-        return [_hits(answer, trie, items) for answer in found]
-
-
-def _hits(found: Found, trie: Trie, items: Mapping[int, Item]) -> list[Hit]:
-    traces = found.traces or ((),) * len(found.items)
-    hits: list[Hit] = []
-    told = zip(found.items, found.scores, found.leaves, traces, strict=True)
-    for number, score, leaf, path in told:
-        item = items.get(int(number))
-        if item is not None:
-            docid = trie.docid(int(leaf))
-            hits.append(Hit(item.id, float(score), docid, len(hits) + 1, item.title, path))
-    return hits
 
 
 def _must_match(folder: IndexFolder, name: str, saved: str | None, found: str) -> None:

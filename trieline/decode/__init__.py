@@ -6,6 +6,7 @@ Does not: what exists (index), what the model thinks (model), what happens with 
 """
 
 from trieline.decode.beam import Expansion, Found, beam_search
+from trieline.decode.exact import Exact, exact_search
 from trieline.decode.geometry import GeometricLook, GeometricPlan, PrefixBounds
 from trieline.decode.guides import Geometric, Guide, Score
 from trieline.decode.lookahead import LookAhead
@@ -13,6 +14,7 @@ from trieline.decode.opening import GuidesOf, open_guides
 from trieline.decode.planner import ItemRows, Plan, Planner
 
 __all__ = [
+    "Exact",
     "Expansion",
     "Found",
     "Geometric",
@@ -27,5 +29,6 @@ __all__ = [
     "PrefixBounds",
     "Score",
     "beam_search",
+    "exact_search",
     "open_guides",
 ]

@@ -45,6 +45,7 @@ class GuidesOf:
     def __init__(self, docids: Docids) -> None:
         self._docids = docids
         self._open: tuple[DecodeSettings, list[Guide]] | None = None
+        self._whole: GeometricPlan | None = None
         self._lock = Lock()
 
     def __call__(self, decode: DecodeSettings) -> list[Guide]:
@@ -54,3 +55,10 @@ class GuidesOf:
             if self._open is None or self._open[0] != decode:
                 self._open = decode, open_guides(decode, codebooks_of(self._docids))
             return self._open[1]
+
+    def whole(self) -> GeometricPlan:
+        """What the geometry says of complete docids, for searches that need it of every one."""
+        with self._lock:
+            if self._whole is None:
+                self._whole = GeometricPlan(codebooks_of(self._docids), n=0)
+            return self._whole

@@ -6,21 +6,33 @@ retrieval quality (evaluate), the search itself (decode).
 
 from trieline.diagnose.explain import Explanation, explain
 from trieline.diagnose.rescue import Attempt, Rescue, WhatIf, what_ifs
+from trieline.diagnose.search import (
+    BatchErrors,
+    BeamError,
+    SearchError,
+    compare_searches,
+    search_error,
+)
 from trieline.diagnose.story import DocidStory, LevelStory, Narrowing, Vote
 from trieline.diagnose.survival import Survival, SurvivalCounter, survival
 
 __all__ = [
     "Attempt",
+    "BatchErrors",
+    "BeamError",
     "DocidStory",
     "Explanation",
     "LevelStory",
     "Narrowing",
     "Rescue",
+    "SearchError",
     "Survival",
     "SurvivalCounter",
     "Vote",
     "WhatIf",
+    "compare_searches",
     "explain",
+    "search_error",
     "survival",
     "what_ifs",
 ]

@@ -203,6 +203,12 @@ class Trie:
         """The nodes of level L of docids given by number."""
         return self._docid_numbers(docids).copy()  # at the last level no prefix is listed
 
+    def forced(self, level: int, nodes: ArrayLike) -> NDArray[np.bool_]:
+        """Whether one docid only is below each node: the rest of its spelling is settled."""
+        first, end = docid_ranges(self._layout, level, self._known(level, nodes, self.depth))
+        alone: NDArray[np.bool_] = end - first == 1
+        return alone
+
     def items(self, leaves: ArrayLike) -> Found:
         """The items of complete docids, given as nodes of level L."""
         which, rows = spread(*self.interval(self.depth, leaves))
