@@ -7,13 +7,10 @@ calling thread, before a search spreads over workers; threads that search at onc
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from trieline.catalog import Catalog
 from trieline.config import Recipe
@@ -30,7 +27,7 @@ from trieline.model.questions import (
 from trieline.types import Floats, Item, Query
 from trieline.watch import Watch, silent
 
-__all__ = ["Asker", "Batch", "as_queries", "one_thread_each"]
+__all__ = ["Asker", "Batch", "as_queries"]
 
 
 _MANY = 256  # queries
@@ -111,48 +108,6 @@ class Asker:
                 )
         codes = np.array(rows, np.uint16).reshape(len(rows), self.catalog.depth)
         return HistoryQuestions(histories, codes, self.recipe.model.max_history)
-
-
-@contextmanager
-def one_thread_each() -> Iterator[ThreadPoolExecutor]:
-    """As many workers as torch had threads, each with one.
-
-    Threads inside one small search mostly wait for each other: on a busy machine it took 40 times
-    as long with two as with one.
-    """
-    threads = _SINGLE.enter()
-    try:
-        with ThreadPoolExecutor(threads) as workers:
-            yield workers
-    finally:
-        _SINGLE.leave()
-
-
-class _SingleThreaded:
-    """torch's number of threads belongs to the process: the first search to begin sets it to one,
-    the last to end sets it back, however they overlap.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._threads = threading.Lock(), 0, 1
-
-    def enter(self) -> int:
-        """How many threads torch had before."""
-        with self._lock:
-            if not self._inside:
-                self._threads = torch.get_num_threads()
-            self._inside += 1
-            torch.set_num_threads(1)
-            return self._threads
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                torch.set_num_threads(self._threads)
-
-
-_SINGLE = _SingleThreaded()
 
 
 def as_queries(queries: str | Query | Sequence[str | Query]) -> list[Query]:

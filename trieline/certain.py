@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from trieline.answering import still_there
-from trieline.asking import Asker, Batch, as_queries, one_thread_each
+from trieline.asking import Asker, Batch, as_queries
 from trieline.catalog import Catalog
 from trieline.config import Recipe
-from trieline.decode import Exact, GuidesOf, exact_search
+from trieline.decode import Exact, GuidesOf, exact_search, one_thread_each
 from trieline.diagnose.search import BatchErrors, SearchError, compare_searches
 from trieline.diagnose.search import search_error as summed_up
 from trieline.errors import SettingsError

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trieline.asking import Asker, as_queries, one_thread_each
+from trieline.asking import Asker, as_queries
 from trieline.config import Recipe, apply
-from trieline.decode import Expansion, Found, Guide
+from trieline.decode import Expansion, Found, Guide, one_thread_each
 from trieline.diagnose import Explanation, explain, what_ifs
 from trieline.ids import Docids, codebooks_of
 from trieline.index import Trie

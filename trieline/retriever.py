@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from trieline import certain
 from trieline.answering import still_there
-from trieline.asking import Asker, Batch, as_queries, one_thread_each
+from trieline.asking import Asker, Batch, as_queries
 from trieline.build import build_index, write_index
 from trieline.catalog import Catalog
 from trieline.config import DecodeSettings, Recipe, from_mapping
 from trieline.data import Dataset
-from trieline.decode import Expansion, Found, Guide, GuidesOf, beam_search
+from trieline.decode import Expansion, Found, Guide, GuidesOf, beam_search, one_thread_each
 from trieline.diagnose import Explanation, Survival, SurvivalCounter, survival
 from trieline.encode import Encoder, open_encoder
 from trieline.errors import IndexMismatch
@@ -266,15 +266,21 @@ class Retriever:
             if number is not None and qrel.relevance > 0:
                 wanted[qrel.query_id].append(self.catalog.docids(number))
         asked = [query for query in queries if wanted[query.id]]
+        targets = [np.concatenate(wanted[query.id]) for query in asked]
+        size = self.recipe.decode.batch
+        parts = [targets[low : low + size] for low in range(0, len(asked), size)]
+        ready = self._asker.ready(asked, watch, guided=self.recipe.decode.guided)
         counters: list[SurvivalCounter] = []
-        with watch("following prefixes", len(asked)) as task:
-            for low in range(0, len(asked), self.recipe.decode.batch):
-                batch = asked[low : low + self.recipe.decode.batch]
-                targets = [np.concatenate(wanted[query.id]) for query in batch]
-                counters.append(SurvivalCounter(trie, targets))
-                (ready,) = self._asker.ready(batch, silent, guided=self.recipe.decode.guided)
-                self._spell(ready, trie, 1, width, observe=counters[-1].observe)
-                task.advance(len(batch))
+        with watch("following prefixes", len(asked)) as task, one_thread_each() as workers:
+
+            def follow(batch: Batch, part: list[NDArray[np.uint16]]) -> SurvivalCounter:
+                counter = SurvivalCounter(trie, part)
+                self._spell(batch, trie, 1, width, observe=counter.observe)
+                return counter
+
+            for counter, part in zip(workers.map(follow, ready, parts), parts, strict=True):
+                counters.append(counter)
+                task.advance(len(part))
         return survival(counters)
 
     # --- changing -----------------------------------------------------------------------------

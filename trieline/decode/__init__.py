@@ -12,6 +12,7 @@ from trieline.decode.guides import Geometric, Guide, Score
 from trieline.decode.lookahead import LookAhead
 from trieline.decode.opening import GuidesOf, open_guides
 from trieline.decode.planner import ItemRows, Plan, Planner
+from trieline.decode.workers import one_thread_each
 
 __all__ = [
     "Exact",
@@ -30,5 +31,6 @@ __all__ = [
     "Score",
     "beam_search",
     "exact_search",
+    "one_thread_each",
     "open_guides",
 ]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from trieline.config import DecodeSettings
-from trieline.decode import Guide, beam_search
+from trieline.decode import Found, Guide, beam_search, one_thread_each
 from trieline.errors import DataError
 from trieline.evaluate import score
 from trieline.index import Trie
@@ -76,11 +76,11 @@ class Validation:
 
     def _run(self, speller: Speller) -> dict[str, list[Hit]]:
         cut = _CUT.search(self.measure)
-        run: dict[str, list[Hit]] = {}
         spells = quickest(speller)
-        for low in range(0, len(self.rows), self.decode.batch):
+
+        def answers(low: int) -> list[Found]:
             rows = self.rows[low : low + self.decode.batch]
-            answers = beam_search(
+            return beam_search(
                 spells,
                 self.questions.batch(rows).to(speller.device),
                 self.trie,
@@ -90,7 +90,12 @@ class Validation:
                 guides=self.guides,
                 vectors=None if self.vectors is None else self.vectors[rows],
             )
-            for query, found in zip(self.ids[low:], answers, strict=False):
-                scored = zip(found.items, found.scores, strict=True)
-                run[query] = [Hit(str(item), float(value)) for item, value in scored]
+
+        run: dict[str, list[Hit]] = {}
+        starts = range(0, len(self.rows), self.decode.batch)
+        with one_thread_each() as workers:
+            for low, batch in zip(starts, workers.map(answers, starts), strict=True):
+                for query, found in zip(self.ids[low:], batch, strict=False):
+                    scored = zip(found.items, found.scores, strict=True)
+                    run[query] = [Hit(str(item), float(value)) for item, value in scored]
         return run
