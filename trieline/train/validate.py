@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trieline.config import DecodeSettings
 from trieline.decode import Found, Guide, beam_search, one_thread_each
@@ -18,6 +20,7 @@ from trieline.evaluate import score
 from trieline.index import Trie
 from trieline.model.packed import quickest
 from trieline.model.questions import Questions
+from trieline.model.readers import Asked
 from trieline.model.seq2seq import Speller
 from trieline.types import Floats, Hit, Qrel
 
@@ -78,11 +81,10 @@ class Validation:
         cut = _CUT.search(self.measure)
         spells = quickest(speller)
 
-        def answers(low: int) -> list[Found]:
-            rows = self.rows[low : low + self.decode.batch]
+        def answers(rows: NDArray[np.int64], asked: Asked) -> list[Found]:
             return beam_search(
                 spells,
-                self.questions.batch(rows).to(speller.device),
+                asked.to(speller.device),
                 self.trie,
                 beam=self.decode.beam,
                 k=int(cut[1]) if cut else _UNCUT,
@@ -92,10 +94,13 @@ class Validation:
             )
 
         run: dict[str, list[Hit]] = {}
-        starts = range(0, len(self.rows), self.decode.batch)
+        parts = np.array_split(
+            self.rows, range(self.decode.batch, len(self.rows), self.decode.batch)
+        )
+        asked = [self.questions.batch(rows) for rows in parts]  # threads may not share a tokenizer
         with one_thread_each() as workers:
-            for low, batch in zip(starts, workers.map(answers, starts), strict=True):
-                for query, found in zip(self.ids[low:], batch, strict=False):
-                    scored = zip(found.items, found.scores, strict=True)
-                    run[query] = [Hit(str(item), float(value)) for item, value in scored]
+            every = chain.from_iterable(workers.map(answers, parts, asked))
+            for query, found in zip(self.ids, every, strict=True):
+                scored = zip(found.items, found.scores, strict=True)
+                run[query] = [Hit(str(item), float(value)) for item, value in scored]
         return run
