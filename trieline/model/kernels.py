@@ -4,7 +4,7 @@
     attend        each new row looks at its ancestors (self-attention)
     keep          keys and values of new rows into the arena, for those who come after
     look          each row looks at the states of its own query (cross-attention)
-    narrow        rows to int8, each with its own scale
+    narrow        rows to 8 bits, 128 for nought, each with its own scale
 
 The products come in fp32, or in bf16 as the bits of their upper halves (uint16), each row to be
 multiplied by its scale (ones, unless the product was of int8). Sums are done in fp32.
@@ -81,13 +81,13 @@ def _two_to(typing: Any, power: Any) -> Any:
 
 
 @intrinsic
-def _int8_of(typing: Any, value: Any) -> Any:
-    """float32 -> int8, cut towards zero."""
+def _uint8_of(typing: Any, value: Any) -> Any:
+    """float32 -> uint8, cut towards zero."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.trunc(builder.fptosi(args[0], ir.IntType(32)), ir.IntType(8))
 
-    return types.int8(types.float32), generate
+    return types.uint8(types.float32), generate
 
 
 def _wide(value: Any) -> Any:
@@ -170,7 +170,7 @@ def add_norm(h: Array, delta: Array, scales: Array, extra: Array, who: Array, ou
 def add_norm_narrow(
     h: Array, delta: Array, scales: Array, extra: Array, who: Array, out: Array, outs: Array
 ) -> None:
-    """As ``add_norm``, with out int8 [R, D] and a scale outs [R] for each row."""
+    """As ``add_norm``, with out uint8 [R, D] and a scale outs [R] for each row."""
     for row in range(h.shape[0]):
         factor = _add(h, delta, scales, extra, who, row)
         outs[row] = factor * _narrow_row(h, row, out)
@@ -178,7 +178,7 @@ def add_norm_narrow(
 
 @kernel
 def narrow(x: Array, scales: Array, out: Array, outs: Array) -> None:
-    """x [R, D] * scales [R] -> out int8 [R, D] and its scales outs [R]."""
+    """x [R, D] * scales [R] -> out uint8 [R, D], 128 for nought, and its scales outs [R]."""
     for row in range(x.shape[0]):
         outs[row] = scales[row] * _narrow_row(x, row, out)
 
@@ -190,10 +190,8 @@ def _narrow_row(x: Array, row: int, out: Array) -> Any:
         size = abs(_wide(x[row, i]))
         most = size if size > most else most
     factor = np.float32(127) / most
-    for i in range(x.shape[1]):  # to the nearest: the shift makes all of them positive
-        out[row, i] = _int8_of(
-            _whole(_wide(x[row, i]) * factor + np.float32(128.5)) - np.float32(128)
-        )
+    for i in range(x.shape[1]):  # to the nearest
+        out[row, i] = _uint8_of(_wide(x[row, i]) * factor + np.float32(128.5))
     return most / np.float32(127)
 
 

@@ -222,7 +222,7 @@ class PackedStepper:
         kernels, given = _kernels(), elements(delta.values)
         scales = np.ones(len(h), np.float32)
         if self.model.precision == "int8":
-            narrow = torch.empty(h.shape, dtype=torch.int8)
+            narrow = torch.empty(h.shape, dtype=torch.uint8)
             kernels.add_norm_narrow(h, given, delta.scales, extra, queries, narrow.numpy(), scales)
             return Rows(narrow, scales)
         out = torch.empty(h.shape, dtype=self.work)
