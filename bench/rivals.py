@@ -59,10 +59,10 @@ class Rival:
                 return_dict_in_generate=True,
                 output_scores=True,
             )
-        tokens = out.sequences[:, 1:].view(-1, self.k, len(shape.sizes))
+        tokens = out.sequences[:, 1:].cpu().view(-1, self.k, len(shape.sizes))
         codes = tokens - torch.tensor(shape.offsets)
         docids = [[tuple(docid) for docid in query] for query in codes.tolist()]
-        return Generated(docids, out.sequences_scores.view(-1, self.k).float().numpy())
+        return Generated(docids, out.sequences_scores.view(-1, self.k).float().cpu().numpy())
 
     def allowed(self, _: int, ids: torch.Tensor) -> list[int]:
         """The tokens that may follow."""
