@@ -61,25 +61,26 @@ def decoder_mismatch(oracle: Doubles, decoder: Doubles) -> float:
     return float(np.abs(np.exp(oracle) - np.exp(decoder)).sum() / 2)
 
 
+def certified_by_oracle(
+    divergence: Doubles, margin: Doubles, fits: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Lemma A.7's condition, PRO Eq. 13: K < m^2 / 2 and m > 0, which is sqrt(K / 2) < m / 2.
+
+    Where it holds, the oracle's beam keeps the target if it held the target's parent. A level on
+    which all prefixes fit into the beam (``fits``) counts as certified whatever the quantities are:
+    nothing is pruned there, which the paper leaves out.
+    """
+    return certified_here(divergence, np.zeros_like(divergence), margin, fits)
+
+
 def certified_here(
     divergence: Doubles, mismatch: Doubles, margin: Doubles, fits: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Theorem 2's condition, PRO Eq. 4: sqrt(K / 2) + epsilon < m / 2.
 
-    Where it holds at every level so far, the target is in the decoder's beam. A level on which all
-    prefixes fit into the beam (``fits``) counts as certified whatever the quantities are: nothing
-    is pruned there, which the theorem leaves out.
+    Where it holds at every level so far, the target is in the decoder's beam. ``fits`` as above.
     """
     holds: NDArray[np.bool_] = fits | (np.sqrt(divergence / 2) + mismatch < margin / 2)
-    return holds
-
-
-def certified_by_oracle(
-    divergence: Doubles, margin: Doubles, fits: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """Lemma A.7's condition, PRO Eq. 13: m > 0 and K < m^2 / 2; the oracle then keeps the target
-    where it kept the target's parent. ``fits`` as in ``certified_here``."""
-    holds: NDArray[np.bool_] = fits | ((margin > 0) & (divergence < margin**2 / 2))
     return holds
 
 
