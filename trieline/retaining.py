@@ -6,7 +6,7 @@ with a ``cache`` at hand (see ``Retriever.load``) that costs little where they w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from trieline.asking import Asker, Batch, one_thread_each
 from trieline.catalog import Catalog
 from trieline.config import Recipe
 from trieline.decode import GuidesOf
-from trieline.diagnose.ground import Asking, Decoder, Ground, ground_of
+from trieline.diagnose.ground import Asking, Decoder, ground_of
 from trieline.diagnose.pruning import Pruning, pruning_of
 from trieline.diagnose.retention import Retention, follow_targets, joined
 from trieline.errors import DataError, SettingsError
@@ -26,7 +26,7 @@ from trieline.model.stepper import Spells
 from trieline.types import Codes, Item, Qrel, Query
 from trieline.watch import Watch, silent
 
-__all__ = ["Opened", "diagnose_survival"]
+__all__ = ["Judged", "Opened", "diagnose_survival", "numbered", "relevant_items"]
 
 _WHOLE = 10_000  # docids up to which the decoder scores every prefix unless told otherwise
 
@@ -42,7 +42,7 @@ class Opened(Protocol):
     _guides: GuidesOf
 
 
-class _Judged(NamedTuple):
+class Judged(NamedTuple):
     """Queries that have a target, and the item numbers that answer each."""
 
     queries: list[Query]
@@ -56,19 +56,25 @@ def diagnose_survival(
     *,
     items: Iterable[Item] | None = None,
     beam: int = 20,
-    tau: float = 1.0,
+    tau: float = 0.05,
     mismatch: bool | None = None,
     watch: Watch = silent,
 ) -> Pruning:
     """At which level targets are lost, by the quantised oracle and by the decoder, and why.
 
-    ``beam`` and ``tau`` are those of PRO's diagnostics (appendix B.4). ``mismatch`` (epsilon, and
-    so Theorem 2) needs the decoder's score of every prefix, for every query: by default only up to
-    10,000 docids. ``items`` bring vectors, where the index was built from vectors of its users.
+    ``beam`` is that of PRO's diagnostics, ``tau`` that of its training; its Figure 5 is at tau = 1,
+    where similarities of unit vectors are nearly uniform and nothing is ever certified, and its
+    Table 1 cannot be (512 prefixes allow a margin of .014 at most, it has .109). ``mismatch``
+    (epsilon, and so Theorem 2) needs the decoder's score of every prefix, for every query: by
+    default only up to 10,000 docids. ``items`` bring vectors, where the index was built from
+    vectors of its users.
     """
     _check(self.recipe, beam, tau)
-    ground, numbers = _ground(self, items, watch)
-    judged = _judged(queries, qrels, numbers)
+    codes, listed, numbers = numbered(self.catalog, items)
+    judged = relevant_items(queries, qrels, numbers)
+    trie = Trie.build(codes, self.catalog.sizes)
+    vectors = self._asker.encode(listed, watch)
+    ground = ground_of(trie, codebooks_of(self.docids), vectors)
     decoder = Decoder(self._spells, self.recipe.decode.normalise, self._guides(self.recipe.decode))
     whole = ground.trie.docids <= _WHOLE if mismatch is None else mismatch
     ready = self._asker.ready(judged.queries, watch, guided=True)
@@ -97,23 +103,27 @@ def _check(recipe: Recipe, beam: int, tau: float) -> None:
         )
 
 
-def _ground(
-    opened: Opened, items: Iterable[Item] | None, watch: Watch
-) -> tuple[Ground, dict[str, int]]:
-    """One consistent state of the index, its items numbered from 0, and their numbers by id."""
-    with opened.catalog.snapshot() as (codes, held):
+def numbered(
+    catalog: Catalog, items: Iterable[Item] | None = None
+) -> tuple[Codes, list[Item], dict[str, int]]:
+    """One consistent state of an index, its items numbered from 0: docids, items, numbers by id.
+
+    ``items`` take the place of those of the same id, so as to bring vectors.
+    """
+    with catalog.snapshot() as (codes, held):
         listed = list(held)
     numbers = {item.id: number for number, item in enumerate(listed)}
-    if items is not None:
-        brought = {item.id: item for item in items if item.id in numbers}
-        listed = [brought.get(item.id, item) for item in listed]
+    for item in () if items is None else items:
+        if item.id in numbers:
+            listed[numbers[item.id]] = item
     _, owner = np.unique(codes.owner, return_inverse=True)
-    trie = Trie.build(Codes(codes.codes, owner.astype(np.uint32)), opened.catalog.sizes)
-    vectors = opened._asker.encode(listed, watch)
-    return ground_of(trie, codebooks_of(opened.docids), vectors), numbers
+    return Codes(codes.codes, owner.astype(np.uint32)), listed, numbers
 
 
-def _judged(queries: Sequence[Query], qrels: Iterable[Qrel], numbers: dict[str, int]) -> _Judged:
+def relevant_items(
+    queries: Sequence[Query], qrels: Iterable[Qrel], numbers: Mapping[str, int]
+) -> Judged:
+    """The queries that have an answer in the index; a complaint where none has."""
     wanted: dict[str, set[int]] = {query.id: set() for query in queries}
     for qrel in qrels:
         if qrel.relevance > 0 and qrel.query_id in wanted and qrel.item_id in numbers:
@@ -125,7 +135,7 @@ def _judged(queries: Sequence[Query], qrels: Iterable[Qrel], numbers: dict[str, 
             "target to follow. Give the dataset that the index was built from, and a split with "
             "judgements."
         )
-    return _Judged(answered, [np.array(sorted(wanted[query.id])) for query in answered])
+    return Judged(answered, [np.array(sorted(wanted[query.id])) for query in answered])
 
 
 def _askings(

@@ -98,9 +98,10 @@ def _error(figure: Figure, told: Pruning) -> None:
     ):
         error = np.sort(told.queries.error[own])
         if len(error):
-            heights = np.arange(1, len(error) + 1) / len(error)
+            heights = np.arange(len(error) + 1) / len(error)
+            ends = [*np.append(told.queries.error.min(), error), told.queries.error.max()]
             label = f"{name} ({len(error):,})"
-            steps.step(error, heights, where="post", color=colour, ls=dash, lw=1.6, label=label)
+            steps.step(ends, [*heights, 1.0], where="post", color=colour, ls=dash, label=label)
     _frame(steps, "oracle's beam: targets with at most this error", "squared error of the docid")
     _share_axis(steps)
     steps.legend(fontsize=8, frameon=False, loc="lower right")
@@ -118,6 +119,8 @@ def _error(figure: Figure, told: Pruning) -> None:
 
 def _factors(figure: Figure, told: Pruning) -> None:
     """Figure 4: fifths of K and of m level by level, and the gap between extremes of epsilon."""
+    from matplotlib.ticker import PercentFormatter
+
     divergence, margin, mismatch = figure.subplots(1, 3)
     levels = _some_levels(told)
     for axes, factor, who in ((divergence, "K", "oracle"), (margin, "m", "oracle")):
@@ -131,7 +134,7 @@ def _factors(figure: Figure, told: Pruning) -> None:
         _share_axis(axes)
         axes.legend(fontsize=7.5, frameon=False)
     every = [fifths for fifths in told.fifths if fifths.factor == "epsilon"]
-    _frame(mismatch, "decoder mismatch ε: lowest fifth - highest", "level")
+    _frame(mismatch, "decoder mismatch ε: lowest fifth − highest", "level")
     if not every:
         mismatch.text(0.5, 0.5, "not measured", transform=mismatch.transAxes, ha="center")
         return
@@ -140,6 +143,7 @@ def _factors(figure: Figure, told: Pruning) -> None:
     mismatch.bar(places, gaps, 0.7, color=[_DECODER if gap >= 0 else _GREY for gap in gaps])
     mismatch.axhline(0, color=_GREY, lw=0.8)
     mismatch.set_xticks(places)
+    mismatch.yaxis.set_major_formatter(PercentFormatter(1.0))
     mismatch.set_ylabel("gap in survival, decoder's beam", fontsize=9)
 
 

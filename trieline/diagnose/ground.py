@@ -88,8 +88,8 @@ def aims_of(ground: Ground, asking: Asking) -> list[Aim]:
 
 def _aim(ground: Ground, query: Floats, rows: Ints, teacher: Floats) -> Aim:
     oracle = prefixes.partial_scores(ground.levels, ground.codebooks, query)
-    leaf = np.searchsorted(ground.levels[-1].first, rows, side="right") - 1
-    row = int(rows[np.lexsort((rows, -oracle[-1][leaf], -teacher[rows]))[0]])
+    full = oracle[-1][prefixes.path_of(ground.levels, rows)[:, -1]]
+    row = int(rows[np.lexsort((rows, -full, -teacher[rows]))[0]])
     path = prefixes.path_of(ground.levels, row)
     codes = [level.code[place] for level, place in zip(ground.levels, path, strict=True)]
     return Aim(row, np.array(codes, np.int64), path, oracle, teacher)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from trieline.index import Trie
 from trieline.types import Floats
@@ -63,10 +63,11 @@ def levels_of(trie: Trie) -> list[Level]:
     return levels
 
 
-def path_of(levels: Sequence[Level], row: int) -> Ints:
-    """int64[L]: the place of each prefix of a row's docid."""
-    ends = [np.searchsorted(level.first, row, side="right") - 1 for level in levels]
-    return np.array(ends, np.int64)
+def path_of(levels: Sequence[Level], rows: ArrayLike) -> Ints:
+    """int64[..., L]: the places of all prefixes of a row's docid, or of several rows'."""
+    wanted = np.asarray(rows, np.int64)
+    ends = [np.searchsorted(level.first, wanted, side="right") - 1 for level in levels]
+    return np.stack(ends, axis=-1).astype(np.int64)
 
 
 def siblings(level: Level, place: int) -> slice:
