@@ -29,6 +29,21 @@ Index = Annotated[Path, typer.Argument(help="An index folder, e.g. my.tl.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 ...")]
+Limit = Annotated[int, typer.Option(help="The first so many queries.", min=1)]
+Split = Annotated[str, typer.Option(help="Which queries of the dataset.")]
+Corpus = Annotated[
+    str | None, typer.Option(help="Judge docids for this corpus, before anything is trained.")
+]
+Change = Annotated[
+    list[str] | None, typer.Option("--set", help="Change a setting: --set ids.metric=cosine")
+]
+Sizes = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="With --corpus: codes of each level, such as 64x2,256x4,1024x2; may be given several "
+        "times, to compare. Default: the recipe's."
+    ),
+]
 Cache = Annotated[
     Path | None,
     typer.Option(help="Where embeddings are kept. Default: TRIELINE_CACHE or ~/.cache/trieline."),
@@ -41,13 +56,13 @@ def search(
     queries: Annotated[
         str, typer.Option(help="A dataset, or a .txt file with a query on each line.")
     ],
-    split: Annotated[str, typer.Option(help="Which queries of the dataset.")] = "dev",
+    split: Split = "dev",
     beam: Annotated[
         list[int] | None,
         typer.Option(help="A beam width; may be given several times. Default: 10 and 50.", min=1),
     ] = None,
     k: Annotated[int, typer.Option("-k", "--k", help="How many answers to compare.", min=1)] = 10,
-    limit: Annotated[int, typer.Option(help="The first so many queries.", min=1)] = 200,
+    limit: Limit = 200,
     budget: Annotated[
         int, typer.Option(help="Most prefixes that exact search reads for a query.", min=1)
     ] = 4000,
@@ -77,14 +92,14 @@ def search(
 def survival(
     index: Index,
     queries: Annotated[str, typer.Option(help="A dataset with queries and judgements.")],
-    split: Annotated[str, typer.Option(help="Which queries of the dataset.")] = "dev",
+    split: Split = "dev",
     beam: Annotated[
         int, typer.Option(help="Beam width, of the oracle and the decoder.", min=1)
     ] = 20,
     tau: Annotated[
         float, typer.Option(help="Temperature of K, m and epsilon; PRO's Figure 5 has 1.")
     ] = 0.05,
-    limit: Annotated[int, typer.Option(help="The first so many queries.", min=1)] = 200,
+    limit: Limit = 200,
     mismatch: Annotated[
         bool | None,
         typer.Option(
@@ -135,20 +150,10 @@ def codes(
     index: Annotated[
         Path | None, typer.Argument(help="An index folder; or nothing, and --corpus.")
     ] = None,
-    corpus: Annotated[
-        str | None, typer.Option(help="Judge docids for this corpus, before anything is trained.")
-    ] = None,
+    corpus: Corpus = None,
     recipe: Annotated[str, typer.Option(help="With --corpus: whose docids.")] = "genius",
-    change: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a setting: --set ids.metric=cosine")
-    ] = None,
-    sizes: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="With --corpus: codes of each level, such as 64x2,256x4,1024x2; may be given "
-            "several times, to compare. Default: the recipe's."
-        ),
-    ] = None,
+    change: Change = None,
+    sizes: Sizes = None,
     embeddings: Annotated[
         Path | None, typer.Option(help="Vectors of the items, in place of encoding them.")
     ] = None,
@@ -162,7 +167,7 @@ def codes(
     beam: Annotated[int, typer.Option(help="Beam width of the survival figures.", min=1)] = 20,
     k: Annotated[int, typer.Option("-k", "--k", help="Neighbours of the hit rate.", min=1)] = 10,
     sample: Annotated[int, typer.Option(help="Items whose neighbours are sought.", min=2)] = 2000,
-    limit: Annotated[int, typer.Option(help="The first so many queries.", min=1)] = 200,
+    limit: Limit = 200,
     device: Device = "cpu",
     cache: Cache = None,
     markdown: Markdown = False,
@@ -175,40 +180,58 @@ def codes(
     """
     from trieline import show
     from trieline.config import cache_folder
+    from trieline.diagnose.judge import schedules_table
 
-    folder, vectors = cache or cache_folder(), embeddings is not None
-    if (index is None) == (corpus is None and not vectors):
+    place, known = cache or cache_folder(), corpus is not None or embeddings is not None
+    if known == (index is not None):
         raise SettingsError(
             "give either an index, or --corpus (or --embeddings) for docids that are not there yet."
         )
     how = {"beam": beam, "near": k, "sample": sample, "limit": limit}
     if index is not None:
-        one = _judged_index(index, queries, split, how, folder, device)
-        if json:
-            show.as_json(one.to_json())
-        else:
-            _print(one.tables(), markdown)
-        return
-    from trieline.diagnose.judge import read_sizes, schedules_table
+        one = _judged_index(index, queries, split, how, place, device)
+        told, tables = one.to_json(), one.tables()
+    else:
+        files = embeddings, query_embeddings
+        tried = _judged_corpus(corpus, files, recipe, change, sizes, split, how, place, device)
+        told = {"candidates": [one.to_json() for one in tried]}
+        tables = tried[0].tables() if len(tried) == 1 else []
+        tables = [*tables, schedules_table(tried)]
+    if json:
+        show.as_json(told)
+    else:
+        _print(tables, markdown)
+
+
+def _judged_corpus(
+    corpus: str | None,
+    vectors: tuple[Path | None, Path | None],
+    recipe: str,
+    change: list[str] | None,
+    sizes: list[str] | None,
+    split: str,
+    how: dict[str, int],
+    cache: Path,
+    device: str,
+) -> list[Judgement]:
+    from trieline import show
+    from trieline.diagnose.judge import read_sizes
     from trieline.judging import judge_corpus, with_vectors
 
-    source = with_vectors(corpus, embeddings, query_embeddings) if embeddings else corpus or ""
-    told = judge_corpus(
-        source,
+    changes, (items, queries) = [*(change or ())], vectors
+    if items is not None:
+        changes.append("encode.kind=precomputed")
+    return judge_corpus(
+        corpus or "" if items is None else with_vectors(corpus, items, queries),
         recipe,
         [read_sizes(own) for own in sizes or ()],
-        settings=[*(change or ()), *(["encode.kind=precomputed"] if embeddings else ())],
+        settings=changes,
         split=split,
-        cache=folder,
+        cache=cache,
         device=device,
         watch=show.bars,
         **how,
     )
-    if json:
-        show.as_json({"candidates": [one.to_json() for one in told]})
-        return
-    tables = told[0].tables() if len(told) == 1 else []
-    _print([*tables, schedules_table(told)], markdown)
 
 
 def _judged_index(

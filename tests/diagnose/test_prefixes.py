@@ -44,7 +44,7 @@ def test_against_dictionaries(found: list[tuple[int, ...]], seed: int, width: in
     books = [rng.normal(size=(size, 4)).astype(np.float32) for size in SIZES]
     query, own = rng.normal(size=4).astype(np.float32), rng.normal(size=trie.rows)
     inner = partial_scores(levels, books, query)
-    distance = partial_scores(levels, books, query, squares_of(levels, books))
+    distance = partial_scores(levels, books, query, squares_of(trie, levels, books))
     live: list[tuple[int, ...]] = [()]
     for level, kept in enumerate(oracle_beam(levels, inner, width)):
         here = sorted({docid[: level + 1] for docid in docids})
@@ -87,6 +87,18 @@ def test_paths_lead_to_every_row() -> None:
         [0, 1, 1],
         [1, 2, 2],
     ]
+
+
+def test_many_rows_pass_in_blocks() -> None:
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, size, 9000) for size in (9, 70, 40)], 1).astype(np.uint16)
+    trie = Trie.build(Codes(codes, np.arange(9000, dtype=np.uint32)), (9, 70, 40))
+    levels = levels_of(trie)
+    books = [rng.normal(size=(size, 4)).astype(np.float32) for size in (9, 70, 40)]
+    for level, found in enumerate(squares_of(trie, levels, books)):
+        rows = trie.codes[levels[level].first]
+        x = np.sum([books[n][rows[:, n]] for n in range(level + 1)], axis=0)
+        np.testing.assert_allclose(found, (x.astype(float) ** 2).sum(1), rtol=1e-4)
 
 
 def test_nothing_to_spell() -> None:

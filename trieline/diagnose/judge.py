@@ -249,7 +249,7 @@ def oracle_survival(
     """(by similarity, by distance): for each level the share of queries of which some relevant
     item's prefix is in the beam. ``relevant`` holds item numbers."""
     levels = prefixes.levels_of(trie)
-    squares, owner = prefixes.squares_of(levels, codebooks), trie.owner
+    squares, owner = prefixes.squares_of(trie, levels, codebooks), trie.owner
     alive = np.zeros((2, len(vectors), trie.depth), np.bool_)
     for q, (query, wanted) in enumerate(zip(vectors, relevant, strict=True)):
         paths = prefixes.path_of(levels, np.flatnonzero(np.isin(owner, wanted)))  # [rows, L]

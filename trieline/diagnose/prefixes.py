@@ -34,7 +34,7 @@ __all__ = [
 Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
-_ROWS = 4096  # prefixes reconstructed together
+_ROWS = 4096  # rows reconstructed together
 
 
 class Level(NamedTuple):
@@ -111,20 +111,21 @@ def partial_scores(
     return [2 * score - square for score, square in zip(scores[1:], squares, strict=True)]
 
 
-def squares_of(levels: Sequence[Level], codebooks: Sequence[Floats]) -> list[Doubles]:
-    """float64[P] for each level: |x|^2 of every prefix's partial reconstruction."""
-    width = codebooks[0].shape[1] if codebooks else 0
-    squares: list[Doubles] = []
-    above = np.zeros((1, width), np.float32)
-    for level, book in zip(levels, codebooks, strict=True):
-        here = np.empty((len(level.code), width), np.float32)
-        found = np.empty(len(level.code))
-        for low in range(0, len(here), _ROWS):
-            part = slice(low, low + _ROWS)
-            here[part] = above[level.parent[part]] + book[level.code[part]]
-            found[part] = np.einsum("pd,pd->p", here[part], here[part], dtype=np.float64)
-        above = here
-        squares.append(found)
+def squares_of(trie: Trie, levels: Sequence[Level], codebooks: Sequence[Floats]) -> list[Doubles]:
+    """float64[P] for each level: |x|^2 of every prefix's partial reconstruction.
+
+    Rows pass in blocks: the reconstructions of all of them would be as large as the vectors.
+    """
+    codes = trie.codes
+    squares = [np.empty(len(level.first)) for level in levels]
+    for low in range(0, len(codes), _ROWS):
+        block = codes[low : low + _ROWS]
+        x = np.zeros((len(block), codebooks[0].shape[1]), np.float32)
+        for column, (level, book) in enumerate(zip(levels, codebooks, strict=True)):
+            x += book[block[:, column]]
+            begin, end = np.searchsorted(level.first, (low, low + len(block)))
+            own = x[level.first[begin:end] - low]
+            squares[column][begin:end] = np.einsum("pd,pd->p", own, own, dtype=np.float64)
     return squares
 
 
