@@ -149,6 +149,7 @@ def test_the_figures_by_hand() -> None:
     assert (second.oracle_certified, second.certified) == (2, 1)
     assert (second.oracle_certified_so_far, second.certified_so_far) == (2, 1)
     assert (first.helped, second.helped) == (0.75, None)
+    assert (first.forks, second.forks) == (4, 0)
     assert told.divergence_rho == pytest.approx(-np.sqrt(0.8))
     (error,) = [fifths for fifths in told.fifths if fifths.factor == "error"]
     assert error.means == (0.1, 0.2, 0.3, 0.4, None)
@@ -196,7 +197,7 @@ def test_told_to_programs_and_people() -> None:
     assert len(plain["fifths"]) == 7
     survival, bound, *fifths = map(to_markdown, told.tables())
     assert "| 2 | 7 | 50.0% | 75.0% | 50.0% | 25.0% | 50.0% | 25.0% |" in survival
-    assert "| 2 | 0.14 | 0.25 | 75.0% | 0.125 | 2 | 2 | 1 | 1 | – |" in bound
+    assert "| 2 | 0.14 | 0.25 | 75.0% | 0.125 | 2 | 2 | 1 | 1 | 0 | – |" in bound
     assert len(fifths) == 4
 
 

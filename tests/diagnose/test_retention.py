@@ -23,6 +23,7 @@ from trieline.decode.geometry import GeometricPlan
 from trieline.diagnose.ground import Asking, Decoder, aims_of, ground_of
 from trieline.diagnose.pruning import pruning_of
 from trieline.diagnose.retention import Retention, follow_targets, joined
+from trieline.diagnose.spelling import every_score
 from trieline.errors import SettingsError
 from trieline.index import Trie
 from trieline.types import Codes
@@ -243,6 +244,10 @@ def test_a_hard_plan_forbids_what_it_does_not_hold(guides: str) -> None:
         assert plan.rows is not None
         docids = {tuple(docid) for docid in TRIE.codes[plan.rows].tolist()}
         planned = any(docid == tuple(aim.codes.tolist()) for docid in docids)
+        scores = every_score(ground, decoder, asking(), q)
+        for level, own in enumerate(scores):
+            reachable = {docid[: level + 1] for docid in docids}
+            assert np.isfinite(own).tolist() == [p in reachable for p in PREFIXES[level]]
         assert told.decoder_beam[q, -1] == told.decoder_legal[q].all() == planned
     assert np.isfinite(told.mismatch).all()
     assert not told.decoder_beam[:, -1].all()

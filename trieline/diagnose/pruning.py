@@ -43,7 +43,8 @@ class LevelPruning(NamedTuple):
     oracle_certified_so_far: int  # ... and at all levels before
     certified: int | None  # queries for which Theorem 2's condition holds here
     certified_so_far: int | None
-    helped: float | None  # share for which more geometry would lessen the mismatch (Prop. A.9)
+    forks: int  # queries for which several codes may follow the prefix of the level before
+    helped: float | None  # share of these where more geometry lessens the mismatch (Prop. A.9)
 
 
 class Pruning(NamedTuple):
@@ -141,6 +142,7 @@ def _level(seen: Retention, level: int, by_oracle: Bools, by_both: Bools | None)
         oracle_certified_so_far=found[1],
         certified=proven[0],
         certified_so_far=proven[1],
+        forks=len(forks),
         helped=float((forks < 0).mean()) if len(forks) else None,
     )
 
@@ -189,6 +191,7 @@ def _bound(told: Pruning) -> Table:
         Column("so far", ",d"),
         Column("certified", ",d"),
         Column("so far", ",d"),
+        Column("forks", ",d"),
         Column("geometry would help", ".1%"),
     )
     title = f"the survival bound at tau = {told.tau:g}: means, and queries that are certified"
