@@ -87,18 +87,22 @@ def judge_codes(
     """How good the docids of an index are by themselves.
 
     Its vectors are not kept, so ``sample`` items are encoded again, and neighbours are those among
-    them. Without queries, ``limit`` crops of items ask. ``asked`` names the queries in the report.
+    them; where users brought the vectors, ``items`` must bring them again, or figures that need
+    them are left out. Without queries, ``limit`` crops of items ask. ``asked`` names the queries in
+    the report.
     """
     codes, listed, numbers = numbered(self.catalog, items)
-    chosen = _some(len(listed), sample, seed)
-    vectors = self._asker.encode([listed[n] for n in chosen], watch)
+    known = None
+    if items is not None or self.recipe.encode.kind != "precomputed":
+        chosen = _some(len(listed), sample, seed)
+        vectors = self._asker.encode([listed[n] for n in chosen], watch)
+        known = _Sample(chosen, vectors, np.arange(len(chosen)))
     encoder = self._asker.encoder
     if queries and self.recipe.model.query != "history":
         judged = relevant_items(queries, qrels, numbers)
         found = _Asked(encoder.encode(judged.queries, watch), judged.relevant, asked)
     else:
         found = _crops(listed, numbers, encoder, self.recipe, limit, seed, watch)
-    known = _Sample(chosen, vectors, np.arange(len(chosen)))
     return _judged(self.recipe, self.docids, codes, known, found, beam, near)
 
 
@@ -158,35 +162,45 @@ def _judged(
     recipe: Recipe,
     docids: Docids,
     codes: Codes,
-    known: _Sample,
+    known: _Sample | None,
     asked: _Asked,
     beam: int,
     near: int,
 ) -> judge.Judgement:
-    books, depth = codebooks_of(docids), len(docids.sizes)
-    own = _renumbered(codes, known.numbers)
-    nothing: list[None] = [None] * depth
-    errors: Sequence[float | None] = judge.error_left(known.vectors, own, books) or nothing
-    others = judge.nearest_items(known.vectors, known.probes, near)
-    rates = judge.hit_rates(own, known.probes, others, len(known.numbers))
-    drawn = _strangers(known.probes, len(known.numbers), others.shape[1], recipe.train.seed)
-    chances = judge.hit_rates(own, known.probes, drawn, len(known.numbers))
-    oracle: Sequence[float | None] = nothing
-    geometry: Sequence[float | None] = nothing
-    if asked.relevant and errors is not nothing:
+    books, nothing = codebooks_of(docids), [None] * len(docids.sizes)
+    of_items = _of_items(codes, books, known, near, recipe.train.seed) or (nothing,) * 3
+    of_queries: Sequence[Sequence[float | None]] = nothing, nothing
+    answered = bool(asked.relevant) and any(book.any() for book in books)
+    if answered:
         trie = Trie.build(codes, docids.sizes)
-        oracle, geometry = judge.oracle_survival(trie, books, asked.vectors, asked.relevant, beam)
-    columns = zip(errors, rates, chances, oracle, geometry, strict=True)
+        of_queries = judge.oracle_survival(trie, books, asked.vectors, asked.relevant, beam)
+    columns = zip(*of_items, *of_queries, strict=True)
     return judge.Judgement(
         sizes=docids.sizes,
         schedule=judge.schedule_of(recipe.ids.sizes),
         stats=stats(codes, docids.sizes),
         levels=tuple(judge.LevelJudgement(*row) for row in columns),
         near=near,
-        looked_at=len(known.probes),
-        queries=len(asked.relevant) if oracle is not nothing else 0,
+        looked_at=0 if known is None else len(known.probes),
+        queries=len(asked.relevant) if answered else 0,
         asked=asked.kind,
         beam=beam,
+    )
+
+
+def _of_items(
+    codes: Codes, books: Sequence[Floats], known: _Sample | None, near: int, seed: int
+) -> tuple[Sequence[float | None], ...] | None:
+    """(error left, hit rate, by chance) of each level."""
+    if known is None:
+        return None
+    own, count = _renumbered(codes, known.numbers), len(known.numbers)
+    others = judge.nearest_items(known.vectors, known.probes, near)
+    drawn = _strangers(known.probes, count, others.shape[1], seed)
+    return (
+        judge.error_left(known.vectors, own, books) or [None] * len(books),
+        judge.hit_rates(own, known.probes, others, count),
+        judge.hit_rates(own, known.probes, drawn, count),
     )
 
 

@@ -87,8 +87,8 @@ def proven(seen: Retention, mismatch: np.ndarray, beam: int) -> list[list[bool]]
     return told
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.02, 0.3])
-@pytest.mark.parametrize("loud", [0.0, 0.003, 1.0])
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize("loud", [0.003, 1.0])
 @pytest.mark.parametrize(("beam", "tau"), [(1, 0.05), (2, 0.02), (6, 1.0), (25, 0.05)])
 def test_a_certified_target_is_never_pruned(
     noise: float, loud: float, beam: int, tau: float

@@ -120,6 +120,12 @@ def test_vectors_of_users_are_brought_again(tmp_path: Path) -> None:
         # A query is its target's own vector: the reconstruction error is what the docid misses.
         assert (seen.queries.error >= 0).all()
         assert retriever.judge_codes(items=items).queries == 0, "nobody brings vectors of crops"
+        blind = retriever.judge_codes(queries, qrels)
+        assert (blind.looked_at, blind.queries) == (0, 40)
+        assert blind.levels[0].hit_rate is None and blind.levels[0].oracle is not None
+        assert blind.tables()[-1].title.startswith("no vectors of items; survival")
+        bare = told("diagnose", "codes", tmp_path / "v.tl")
+        assert bare["items"] == 40 and bare["levels"][0]["error_left"] is None
     before = judge_corpus(own, recipe, split="train")[0]
     assert before.queries == 40
 

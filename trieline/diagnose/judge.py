@@ -11,8 +11,8 @@ Beside the figures of ``ids.stats``, and level by level:
                  are ranked by their partial reconstruction's similarity to the query (PRO)
     geometry     the same ranked by its distance (PRO Eq. 7 alone, without any model)
 
-Embedding hit rate and Gini are the ideas of FORGE (2509.20904) for judging ids without training;
-its text was not at hand, so the definition of the hit rate is the one above.
+Judging ids without training by embedding hit rate and Gini is the idea of FORGE (2509.20904); the
+definition of the hit rate is ours.
 The trap: a level of few codes has a high hit rate by chance, so read it against that.
 """
 
@@ -114,6 +114,8 @@ class Judgement(NamedTuple):
             for known, more in zip(self.stats.levels, self.levels, strict=True)
         ]
         title = f"hit rate of the {self.near} nearest of {self.looked_at:,} items"
+        if not self.looked_at:
+            title = "no vectors of items"
         if self.queries:
             title += f"; survival in a beam of {self.beam}, {self.queries:,} queries ({self.asked})"
         return [*self.stats.tables(), Table(columns, tuple(rows), title)]
