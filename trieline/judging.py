@@ -28,7 +28,7 @@ from trieline.data import (
     with_embeddings,
 )
 from trieline.diagnose import judge
-from trieline.encode import Encoder, open_encoder
+from trieline.encode import open_encoder
 from trieline.errors import SettingsError
 from trieline.ids import Docids, codebooks_of, stats
 from trieline.index import Trie
@@ -37,7 +37,7 @@ from trieline.train import pseudo_queries, source_of
 from trieline.types import Codes, Floats, Item, Qrel, Query
 from trieline.watch import Watch, silent
 
-__all__ = ["Opened", "judge_codes", "judge_corpus", "with_vectors"]
+__all__ = ["Encodes", "Opened", "judge_codes", "judge_corpus", "with_vectors"]
 
 Ints = NDArray[np.int64]
 
@@ -49,6 +49,12 @@ class Opened(Protocol):
     catalog: Catalog
     docids: Docids
     _asker: Asker
+
+
+class Encodes(Protocol):
+    """An encoder, or what lets threads use one in turn."""
+
+    def encode(self, things: Sequence[Item] | Sequence[Query], watch: Watch) -> Floats: ...
 
 
 class _Asked(NamedTuple):
@@ -97,12 +103,12 @@ def judge_codes(
         chosen = _some(len(listed), sample, seed)
         vectors = self._asker.encode([listed[n] for n in chosen], watch)
         known = _Sample(chosen, vectors, np.arange(len(chosen)))
-    encoder = self._asker.encoder
     if queries and self.recipe.model.query != "history":
         judged = relevant_items(queries, qrels, numbers)
-        found = _Asked(encoder.encode(judged.queries, watch), judged.relevant, asked)
+        vectors = self._asker.encode(judged.queries, watch)
+        found = _Asked(vectors, judged.relevant, asked)
     else:
-        found = _crops(listed, numbers, encoder, self.recipe, limit, seed, watch)
+        found = _crops(listed, numbers, self._asker, self.recipe, limit, seed, watch)
     return _judged(self.recipe, self.docids, codes, known, found, beam, near)
 
 
@@ -207,7 +213,7 @@ def _of_items(
 def _asked(
     dataset: Dataset,
     numbers: dict[str, int],
-    encoder: Encoder,
+    encoder: Encodes,
     recipe: Recipe,
     split: str,
     limit: int,
@@ -226,7 +232,7 @@ def _asked(
 def _crops(
     items: Iterable[Item],
     numbers: dict[str, int],
-    encoder: Encoder,
+    encoder: Encodes,
     recipe: Recipe,
     limit: int,
     seed: int,
