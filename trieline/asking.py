@@ -59,10 +59,10 @@ class Asker:
         with self._turn:
             return self._ready(queries, watch, guided)
 
-    def encode(self, items: Sequence[Item], watch: Watch) -> Floats:
-        """The vectors of items, while no other thread encodes anything."""
+    def encode(self, things: Sequence[Item] | Sequence[Query], watch: Watch) -> Floats:
+        """The vectors of items or queries, while no other thread encodes anything."""
         with self._turn:
-            return self.encoder.encode(items, watch)
+            return self.encoder.encode(things, watch)
 
     def _ready(self, queries: Sequence[Query], watch: Watch, guided: bool) -> list[Batch]:
         model = self.recipe.model

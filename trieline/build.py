@@ -33,12 +33,22 @@ from trieline.train import Report, train
 from trieline.types import Codes, Floats, Item
 from trieline.watch import Watch, silent
 
-__all__ = ["build_index", "write_index"]
+__all__ = [
+    "Corpus",
+    "build_index",
+    "dataset_of",
+    "encode_corpus",
+    "give_docids",
+    "recipe_of",
+    "write_index",
+]
 
 _BLOCK = 65_536  # items encoded at a time
 
 
-class _Corpus(NamedTuple):
+class Corpus(NamedTuple):
+    """Items as docids are made of them."""
+
     ids: list[str]
     vectors: Floats  # [N, D]
     modalities: list[str]
@@ -56,11 +66,11 @@ def build_index(
 ) -> Report:
     """Build an index at ``path``. With a ``cache``, an interrupted build goes on where it was."""
     _check_target(path)
-    recipe = _recipe(recipe, settings)
-    dataset = _dataset(corpus)
+    recipe = recipe_of(recipe, settings)
+    dataset = dataset_of(corpus)
     encoder = open_encoder(recipe.encode, cache, device=device)
-    items = _encode(dataset, encoder, recipe, watch)
-    docids, codes = _give_docids(items, recipe, watch)
+    items = encode_corpus(dataset, encoder, recipe, watch)
+    docids, codes = give_docids(items, recipe, watch)
     trie = Trie.build(codes, docids.sizes)
     speller = build_speller(
         recipe.model, trie.sizes, encoder.dim, codebooks_of(docids), seed=recipe.train.seed
@@ -145,13 +155,15 @@ def _check_target(path: Path) -> None:
         ) from None
 
 
-def _recipe(recipe: str | Path | Recipe, settings: Sequence[str]) -> Recipe:
+def recipe_of(recipe: str | Path | Recipe, settings: Sequence[str]) -> Recipe:
+    """A recipe by whatever names it, changed."""
     if isinstance(recipe, Recipe):
         return apply(recipe, settings) if settings else recipe
     return load_recipe(recipe, settings)
 
 
-def _dataset(corpus: str | Path | Dataset | Iterable[Item]) -> Dataset:
+def dataset_of(corpus: str | Path | Dataset | Iterable[Item]) -> Dataset:
+    """A dataset by whatever names it."""
     if isinstance(corpus, str | Path):
         return open_dataset(corpus)
     if isinstance(corpus, Dataset):
@@ -159,7 +171,8 @@ def _dataset(corpus: str | Path | Dataset | Iterable[Item]) -> Dataset:
     return MemoryDataset(corpus)
 
 
-def _encode(dataset: Dataset, encoder: Encoder, recipe: Recipe, watch: Watch) -> _Corpus:
+def encode_corpus(dataset: Dataset, encoder: Encoder, recipe: Recipe, watch: Watch) -> Corpus:
+    """The vectors of all items."""
     ids: list[str] = []
     modalities: list[str] = []
     blocks: list[Floats] = []
@@ -173,7 +186,7 @@ def _encode(dataset: Dataset, encoder: Encoder, recipe: Recipe, watch: Watch) ->
     if len(set(ids)) < len(ids):
         twice = next(name for name, count in Counter(ids).items() if count > 1)
         raise DataError(f"{dataset.name}: item '{twice}' is given twice; ids must be unique.")
-    return _Corpus(ids, np.concatenate(blocks), modalities)
+    return Corpus(ids, np.concatenate(blocks), modalities)
 
 
 def _worded(item: Item, recipe: Recipe) -> Item:
@@ -186,7 +199,8 @@ def _worded(item: Item, recipe: Recipe) -> Item:
     return item
 
 
-def _give_docids(items: _Corpus, recipe: Recipe, watch: Watch) -> tuple[Docids, Codes]:
+def give_docids(items: Corpus, recipe: Recipe, watch: Watch) -> tuple[Docids, Codes]:
+    """Learn docids and assign them, collisions settled."""
     settings = recipe.ids
     kinds = tuple(sorted(set(items.modalities))) if settings.modality else ()
     labels = items.modalities if settings.modality else None

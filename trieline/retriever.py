@@ -20,7 +20,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from trieline import certain
+from trieline import certain, judging, retaining
 from trieline.answering import still_there
 from trieline.asking import Asker, Batch, as_queries
 from trieline.build import build_index, write_index
@@ -217,6 +217,8 @@ class Retriever:
 
     search_exact = certain.search_exact
     search_error = certain.search_error
+    diagnose_survival = retaining.diagnose_survival
+    judge_codes = judging.judge_codes
 
     def run(
         self,
