@@ -46,11 +46,13 @@ def best_children(
     width: int,
 ) -> Best:
     """The best children of each query; see ``steps.best_children``."""
-    beams = np.diff(bounds)
-    most = np.minimum(beams * sizes[level], trie.docids * beams)  # candidates of each query
-    room = min(4 * width, int(most.max(initial=0))) + 4 * kernels.CHUNK
+    room, total = 4 * width, width * (len(bounds) - 1)
+    if width > kernels.SORTED:  # room for so many only where they may exist
+        most = np.diff(bounds) * min(sizes[level], trie.docids)  # candidates of each query
+        room = min(room, int(most.max(initial=0)))
+        total = int(np.minimum(most, width).sum())
+    room += 4 * kernels.CHUNK
     held = kernels.Held(np.empty(room), np.empty(room, np.int64))
-    total = int(np.minimum(most, width).sum())
     ends, scores = np.zeros(len(bounds), np.int64), np.empty(total)
     found = np.empty((3, total), np.int64)
     kernels.best_children(
@@ -65,8 +67,8 @@ def best_children(
         scores,
         found,
     )
-    kept = np.diff(ends)
     scores, found = scores[: ends[-1]], found[:, : ends[-1]]
+    kept = np.diff(ends) if width > kernels.SORTED else np.zeros(1, np.int64)
     if kept.max(initial=0) > kernels.SORTED:
         order = np.lexsort((-scores, np.repeat(np.arange(len(kept)), kept)))
         scores, found = scores[order], found[:, order]

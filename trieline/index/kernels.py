@@ -52,6 +52,7 @@ def _compiled_for_finite(function: Function) -> Function:
 
 
 CHUNK = 64
+EIGHT = 8
 SORTED = 512  # candidates of a query that are ranked by comparing all with all
 
 
@@ -209,33 +210,51 @@ def _cut(scores: Array, found: Ints, kept: int, width: int, slack: int) -> tuple
 
 
 @_compiled
+def _bar(floor: Any, carried: Any) -> Any:
+    """float32: what a table entry must exceed for carried + entry to exceed the floor; a little
+    less, so that rounding hides nothing."""
+    gap = floor - carried
+    slack = 1e-6 * abs(gap) + 1e-12 * (abs(floor) + abs(carried))
+    return np.float32(gap - slack)
+
+
+@_compiled
 def _gather(
     start: int, end: int, nodes: Ints, base: Array, table: Array, width: int, step: Step, held: Held
 ) -> int:
     """The best children of the nodes from start to end into ``held``, unsorted; how many.
 
     Without a branch that depends on a score: each candidate is written down behind those that are
-    held, and stays if the count moves on. For listed children even that is done only for chunks in
-    which counting, which takes many at a time, finds one that stays.
+    held, and stays if the count moves on. For listed children even that is done only for the eights
+    in which counting finds one that may stay: eight at a time because a loop of a length that is
+    known is one of vectors, and few are written down in vain. (62,000 candidates: 75 us; sixty-four
+    at a time, counted in float64, 146.)
     """
     scores, found = held
+    codes = step.child_codes
     kept, floor, room = 0, -np.inf, len(scores) - CHUNK
     for parent in range(start, end):
         node, carried, key = nodes[parent], base[parent], np.int64(parent) << 32
+        row, bar = table[parent], _bar(floor, carried)
         if node < step.listed:
             at = step.offset + node
             child, last = np.int64(step.begin[at]), np.int64(step.begin[at + 1])
             while child < last:
-                stop, hits = min(child + CHUNK, last), 0
+                stop = min(child + EIGHT, last)
+                if stop - child == EIGHT:
+                    hits = np.int32(0)
+                    for one in range(EIGHT):
+                        hits += row[codes[child + one]] > bar
+                    if not hits:
+                        child = stop
+                        continue
+                if kept > room:
+                    kept, floor = _cut(scores, found, kept, width, width >> 2)
+                    bar = _bar(floor, carried)
                 for one in range(child, stop):
-                    hits += carried + np.float64(table[parent, step.child_codes[one]]) > floor
-                if hits:
-                    if kept > room:
-                        kept, floor = _cut(scores, found, kept, width, width >> 2)
-                    for one in range(child, stop):
-                        score = carried + np.float64(table[parent, step.child_codes[one]])
-                        scores[kept], found[kept] = score, key | one
-                        kept += floor < score < np.inf
+                    score = carried + np.float64(row[codes[one]])
+                    scores[kept], found[kept] = score, key | one
+                    kept += floor < score < np.inf
                 child = stop
         else:
             docid, begins = node - step.listed, True
@@ -246,7 +265,7 @@ def _gather(
                 stop = min(docid + CHUNK, end_of_run)
                 for one in range(docid, stop):
                     begins |= step.parts[one] == step.level + 1
-                    score = carried + np.float64(table[parent, _code(step, one)])
+                    score = carried + np.float64(row[_code(step, one)])
                     scores[kept], found[kept] = score, key | one
                     kept += (floor < score < np.inf) & begins
                     begins = False

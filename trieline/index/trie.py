@@ -337,7 +337,7 @@ def _check_beams(nodes: Ints, base: NDArray[np.float64], bounds: Ints, width: in
             f"{len(nodes)} beams need as many carried scores, got an array of shape {base.shape}."
         )
     covers = bounds.ndim == 1 and len(bounds) and bounds[0] == 0 and bounds[-1] == len(nodes)
-    if not covers or (np.diff(bounds) < 0).any():
+    if not covers or (bounds[1:] < bounds[:-1]).any():
         raise IndexMismatch(
             f"bounds of {len(nodes)} beams ascend from 0 to {len(nodes)}, got {bounds.tolist()}."
         )
