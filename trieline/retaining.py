@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from trieline.asking import Asker, Batch, one_thread_each
+from trieline.asking import Asker, Batch
 from trieline.catalog import Catalog
 from trieline.config import Recipe
-from trieline.decode import GuidesOf
+from trieline.decode import GuidesOf, one_thread_each
 from trieline.diagnose.ground import Asking, Decoder, ground_of
 from trieline.diagnose.pruning import Pruning, pruning_of
 from trieline.diagnose.retention import Retention, follow_targets, joined
