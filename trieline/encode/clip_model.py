@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from trieline.encode.onednn import use_onednn
 from trieline.encode.pictures import open_picture
@@ -49,6 +49,7 @@ class ClipModel:
         if bf16:
             self._model.to(torch.bfloat16)
         elif self._device.type == "cpu":
+            _pool_in_double(self._model)
             use_onednn(self._model)
 
     @property
@@ -108,6 +109,33 @@ class ClipModel:
         pictures = [open_picture(path) for path in paths]
         pixels: Tensor = self._processor(images=pictures, return_tensors="pt")["pixel_values"]
         return pixels.to(self._device, self._dtype)
+
+
+class _InDouble(nn.Module):
+    """A module that computes in fp64 between fp32 neighbours."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner.double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.inner(x.double())
+        return y.float()
+
+
+def _pool_in_double(model: Any) -> None:
+    """Replace what sees one row a thing: there, matrix products round by how many rows they have.
+
+    Measured at the size of ViT-B/32, on an AMD EPYC: in fp32 a vector differed by 3e-6 between a
+    batch of one and others, with this the bits are the same in batches of 1 to 32. (Where matrices
+    are tiny, as in tests, up to 1e-6 remains.) One thing at a time would be exact too, and would
+    take 1.3 times as long for pictures, three times as long for texts.
+    """
+    owners = [model, *(m for m in (model.text_model, model.vision_model) if hasattr(m, "head"))]
+    for owner in owners:
+        for name in ("text_projection", "visual_projection", "head"):
+            if isinstance(getattr(owner, name, None), nn.Module):
+                setattr(owner, name, _InDouble(getattr(owner, name)))
 
 
 def _floats(vectors: Tensor) -> Floats:
