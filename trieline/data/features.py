@@ -2,8 +2,8 @@
 
 Three layouts, told apart by what is given:
 
-    FILE.npy (or a safetensors file of one tensor)   a row each, in the order of the captions' file:
-                                                     [N, D], or [N, F, D] with F frames each
+    FILE.npy (or a safetensors file of one tensor)   a row each, in the order in which things are
+                                                     read: [N, D], or [N, F, D] with F frames each
     FILE.safetensors with a tensor for each id       [D] or [F, D]
     FOLDER with a file for each id                   ID.npy or ID.safetensors, [D] or [F, D]
 

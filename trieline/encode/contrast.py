@@ -49,7 +49,7 @@ class Learnt(NamedTuple):
 
     epochs: int  # that were run
     best_epoch: int  # whose state was kept, from 1
-    rr: float  # mean reciprocal rank of held-out pairs, both directions, at the best epoch
+    rr: float  # mean reciprocal rank of held-out pairs, both directions, then; -1: no epoch
     temperature: float  # at the end
 
 
