@@ -29,9 +29,10 @@ it R@k).
 "ridge map" sends features to the captions' vectors by least squares, captions stay as they are;
 "linear pair" maps both sides to 256 numbers, trained by contrast in both directions
 (`trieline.encode.projection`); "hidden pair" has a hidden layer of 512 beside each linear map. A
-seed draws a tenth of the training pictures for validation, which choose the ridge's strength, the
-linear pair's dropout and when training stops; all systems learn from the rest. Mean ± standard
-deviation over seeds, which differ in validation pictures, and for the pairs in first weights too.
+seed draws a tenth of the training pictures for validation. It chooses the ridge's strength and the
+linear pair's dropout, by RR@10 as the mean of both directions, and when training stops; all systems
+learn from the other nine tenths. Mean ± standard deviation over seeds, which differ in validation
+pictures, and for the pairs in first weights too.
 
 MiniLM was trained on captions of Flickr30k, which grew out of Flickr8k: it may have read some of
 these captions, though never a picture. All systems share what that helps.

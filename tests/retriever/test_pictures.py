@@ -12,13 +12,16 @@ from safetensors.numpy import load_file, save_file
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "encode"))
 from tiny_clip import WORDS, save_pictures, save_tiny
-from workshop import SMALL
+from workshop import COLOURS, DOES, SMALL
 
-from trieline.config import Recipe, apply
-from trieline.data import open_captions, open_dataset
+from trieline.config import EncodeSettings, Recipe, apply
+from trieline.data import MemoryDataset, open_captions, open_dataset
+from trieline.encode import open_encoder
+from trieline.encode.contrast import Contrast
+from trieline.encode.projection import Pairs, Shape, learn_projection, save_projection
 from trieline.errors import IndexMismatch
 from trieline.retriever import Retriever
-from trieline.types import Item, Query
+from trieline.types import Item, Qrel, Query
 
 COUNT = 24
 
@@ -78,3 +81,38 @@ def test_captions_find_pictures_and_the_index_knows_its_encoder(
     save_file(weights, clip / "model.safetensors", {"format": "pt"})
     with pytest.raises(IndexMismatch, match="encoder"):
         Retriever.load(path, cache=cache)
+
+
+def test_words_find_features_through_a_projection(words: Path, tmp_path: Path) -> None:
+    """Items bring what an image model saw, queries are words, and two maps bring them together."""
+    rng = np.random.default_rng(0)
+    text = open_encoder(EncodeSettings(kind="static", model=str(words)))
+    colour = {name: 3 * rng.normal(size=20) for name in COLOURS}
+    shape = {name: 3 * rng.normal(size=20) for name in DOES}
+    seen = [
+        Item(f"{c}-{s}", embedding=(colour[c] + shape[s]).astype(np.float32), modality="image")
+        for c in COLOURS
+        for s in DOES
+    ]
+    asked = [Query(f"q-{item.id}", item.id.replace("-", " ")) for item in seen]
+    features = np.stack([item.embedding for item in seen if item.embedding is not None])
+    pairs = Pairs(text.encode(asked), features, np.arange(len(seen)))
+    maps, _ = learn_projection(pairs, Shape(dim=8, dropout=0.0), Contrast(epochs=60, lr=1e-2))
+    file = tmp_path / "maps.safetensors"
+    save_projection(file, maps, texts=text.fingerprint)
+    settings = ["kind=projection", f'model="{words}"', f'projection="{file}"', 'image_model=""']
+    changes = [*(f"encode.{change}" for change in settings), *SMALL, "decode.omega=10.0"]
+    dataset = MemoryDataset(
+        seen, {"train": asked}, {"train": [Qrel(q.id, q.id[2:], 1) for q in asked]}, name="seen"
+    )
+    path = tmp_path / "a.tl"
+    with Retriever.build(dataset, apply(Recipe(name="p"), changes), path=path) as built:
+        found = [[h.item_id for h in hits] for hits in built.search([q.text for q in asked], 5)]
+        right = [item.id in ids for item, ids in zip(seen, found, strict=True)]
+        assert np.mean(right) > 0.6, "5 of 42 is chance"
+        built.add([Item("twin", embedding=seen[0].embedding, modality="image")])
+        by_picture = built.search(Query("p", embedding=seen[0].embedding), 3)[0]
+        assert {"twin", seen[0].id} <= {hit.item_id for hit in by_picture}
+    save_projection(file, maps, texts=text.fingerprint, pictures="another")
+    with pytest.raises(IndexMismatch, match="encoder"):
+        Retriever.load(path)
