@@ -29,6 +29,7 @@ __all__ = ["EfficientNetLite", "prepare"]
 
 _SIDE, _MARGIN = 224, 32  # the middle of the picture is what training saw
 _WIDTH = 1280
+_MOST = 8  # pictures in one pass: up to here the bits were those of each alone, 16 differed by 3e-6
 
 
 class EfficientNetLite:
@@ -49,6 +50,10 @@ class EfficientNetLite:
 
     def picture_vectors(self, paths: Sequence[str]) -> Floats:
         """float32[B, 1280]: the means of the last maps, never below zero."""
+        parts = [self._together(paths[n : n + _MOST]) for n in range(0, len(paths), _MOST)]
+        return np.concatenate([np.empty((0, _WIDTH), np.float32), *parts])
+
+    def _together(self, paths: Sequence[str]) -> Floats:
         import torch
 
         x = torch.from_numpy(np.stack([prepare(open_picture(path)) for path in paths]))
