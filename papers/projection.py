@@ -8,8 +8,8 @@ DATA holds flickr8k: captions.jsonl and efficientnet_lite0_f16.npy. Captions are
 pictures are the given EfficientNet-Lite0 features, and neither encoder has seen the other's half. A
 cell is one system with one seed. The seed draws a tenth of the training pictures for validation:
 they decide when training stops, the ridge's strength and the pair's dropout; both systems learn
-from the other nine tenths. The dev split, which nothing here looks at before, is the test set:
-1,000 pictures, 5,000 captions.
+from the other nine tenths. The dev split is the test set, 1,000 pictures and 5,000 captions; a cell
+looks at it once.
 """
 
 from __future__ import annotations
