@@ -39,11 +39,26 @@ Text = dict[str, Any]
 class EncodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which vectors stand for items and queries."""
 
-    kind: Literal["text", "static", "precomputed"] = "text"
+    kind: Literal["text", "static", "precomputed", "clip", "image", "projection"] = "text"
     model: str = "minilm"  # "minilm" (offline, from its package), a local folder or a hub name
+    image_model: str = "efficientnet-lite0"  # of image, projection; "": all bring their features
+    projection: str = ""  # kind = "projection": the file of both maps
+    fusion: str = "sum"  # kind = "clip": of a text with its picture; or the file of a mixer
     max_tokens: int = 256
     batch: int = 32
     precision: Literal["fp32", "bf16"] = "fp32"  # bf16: faster where the CPU has it in hardware
+
+    def __post_init__(self) -> None:
+        if (self.kind == "projection") != bool(self.projection):
+            raise SettingsError(
+                f"encode.kind = '{self.kind}' and encode.projection = '{self.projection}': a "
+                "projection needs its file, and nothing else reads one."
+            )
+        if self.kind != "clip" and self.fusion != "sum":
+            raise SettingsError(
+                f"encode.fusion = '{self.fusion}' goes with encode.kind = 'clip', not "
+                f"'{self.kind}'."
+            )
 
 
 class IdSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

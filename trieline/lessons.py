@@ -91,7 +91,8 @@ def _gather(dataset: Dataset, recipe: Recipe) -> _Asked:
         dataset = hold_out(dataset, seed=settings.seed)
     pseudo: list[Query] = []
     by_vector = recipe.model.query == "embedding" or recipe.decode.guided
-    vectorless = recipe.encode.kind == "precomputed" and by_vector  # nobody brings crops' vectors
+    # Nobody brings crops' vectors, and features of pictures are not had of words.
+    vectorless = recipe.encode.kind in ("precomputed", "image") and by_vector
     if recipe.model.query != "history" and not vectorless:
         made = pseudo_queries(
             dataset.items(), titles=settings.titles, crops=settings.crops, seed=settings.seed
