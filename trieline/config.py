@@ -23,6 +23,7 @@ __all__ = [
     "EncodeSettings",
     "IdSettings",
     "ModelSettings",
+    "ProSettings",
     "Recipe",
     "TrainSettings",
     "apply",
@@ -46,10 +47,50 @@ class EncodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     precision: Literal["fp32", "bf16"] = "fp32"  # bf16: faster where the CPU has it in hardware
 
 
+class ProSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How docids learn to keep the prefixes of answers alive: PRO, Eq. 6 (ids.scheme = "pro")."""
+
+    preset: Literal["cpu", "paper"] = "cpu"  # of epochs, batch and lr where they are left at 0
+    epochs: float = 0
+    batch: int = 0  # pairs of a query and an item that answers it
+    lr: float = 0.0
+    contrast: float = 1.0  # weights of the four losses
+    rq: float = 100.0
+    mse: float = 100.0
+    rank: float = 100.0
+    tau: float = 0.05  # temperature of teacher and student
+    contrast_tau: float = 0.01
+    candidates: int = 128  # of the batch, ranked for each query
+    warmup: float = 0.1  # share of the steps over which the weight of rank grows
+    distil: Literal["prefixes", "items"] = "prefixes"  # items: as the released code
+    codebooks: Literal["gradient", "ema"] = "gradient"
+    project: bool = False  # a learnt map before the quantiser, the same for queries and items
+
+    def __post_init__(self) -> None:
+        weights = self.contrast, self.rq, self.mse, self.rank
+        if not min(weights) >= 0 or not 0 <= self.warmup <= 1:
+            raise SettingsError(
+                f"ids.pro has weights {', '.join(f'{w:g}' for w in weights)} and warmup = "
+                f"{self.warmup:g}: expected weights from 0 upwards and a share from 0 to 1."
+            )
+        if not min(self.tau, self.contrast_tau) > 0 or self.candidates < 2:
+            raise SettingsError(
+                f"ids.pro.tau = {self.tau:g}, contrast_tau = {self.contrast_tau:g}, candidates = "
+                f"{self.candidates}: expected temperatures above 0 and at least 2 candidates."
+            )
+        if not min(self.epochs, self.batch, self.lr) >= 0:
+            raise SettingsError("ids.pro.epochs, batch and lr: expected numbers from 0 upwards.")
+        if self.codebooks == "ema" and not self.project:
+            raise SettingsError(
+                'ids.pro.codebooks = "ema" with project = false leaves nothing that the losses '
+                'could change. Set ids.pro.codebooks="gradient" or ids.pro.project=true.'
+            )
+
+
 class IdSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How items get their docids."""
 
-    scheme: Literal["residual", "tree", "atomic"] = "residual"
+    scheme: Literal["residual", "pro", "tree", "atomic"] = "residual"
     sizes: tuple[int, ...] = (256,) * 8  # codes per level; tree: the branching of each level
     metric: Literal["l2", "cosine"] = "l2"
     beam: int = 1  # beam width of the assignment
@@ -58,6 +99,7 @@ class IdSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     modality: bool = False  # first code is the item's modality
     collisions: Literal["keep", "extra", "reassign"] = "keep"
     extra: int = 256  # codes of the disambiguation level when collisions = "extra"
+    pro: ProSettings = ProSettings()
 
     def __post_init__(self) -> None:
         if self.scheme != "atomic" and not self.sizes:
@@ -79,6 +121,8 @@ class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     train_text_model: bool = False
     max_tokens: int = 64  # query = "tokens"
     max_history: int = 20  # query = "history": last items that are read
+    bridge: bool = False  # query = "history": learn to place histories among the codebooks
+    bridge_ridge: float = 1e-3  # penalty of that regression
     checkpoint: str | None = None  # a T5 checkpoint to start the decoder from
     init_from_codebooks: bool = True
     dropout: float = 0.1

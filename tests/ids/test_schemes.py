@@ -51,7 +51,10 @@ def test_from_vectors_to_docids_and_back(
     [
         ({"scheme": "tree", "collisions": "reassign"}, "tree docids have none"),
         ({"scheme": "atomic", "collisions": "reassign"}, "atomic docids have none"),
-        ({"scheme": "tree", "modality": True}, "goes with ids.scheme='residual', not 'tree'"),
+        (
+            {"scheme": "tree", "modality": True},
+            "goes with ids.scheme='residual' or 'pro', not 'tree'",
+        ),
         ({"extra": 1}, "ids.extra=1"),
         ({"extra": 70_000}, "2 to 65536"),
         ({"beam": 0}, "ids.beam=0"),
