@@ -223,9 +223,10 @@ class Spotlight:
 
 def what_ifs(recipe: Recipe, codebooks: Sequence[Floats]) -> tuple[WhatIf, ...]:
     """Those that make a difference to this recipe and are possible with these codebooks."""
-    # Docids that do not stand for vectors have codebooks of zeros; a history has no vector.
+    # Docids that do not stand for vectors have codebooks of zeros; a history has a vector only
+    # where a bridge gives it one.
     geometry = any(book.any() for book in codebooks) and (
-        recipe.model.query != "history" or recipe.decode.omega > 0
+        recipe.model.query != "history" or recipe.model.bridge or recipe.decode.omega > 0
     )
     return tuple(
         what
