@@ -7,6 +7,7 @@ An unknown key is an error that names its path.
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -63,12 +64,13 @@ class ProSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     candidates: int = 128  # of the batch, ranked for each query
     warmup: float = 0.1  # share of the steps over which the weight of rank grows
     distil: Literal["prefixes", "items"] = "prefixes"  # items: as the released code
+    student: Literal["product", "distance"] = "product"  # distance: as guides score prefixes
     codebooks: Literal["gradient", "ema"] = "gradient"
     project: bool = False  # a learnt map before the quantiser, the same for queries and items
 
     def __post_init__(self) -> None:
         weights = self.contrast, self.rq, self.mse, self.rank
-        if not min(weights) >= 0 or not 0 <= self.warmup <= 1:
+        if not all(0 <= weight < math.inf for weight in weights) or not 0 <= self.warmup <= 1:
             raise SettingsError(
                 f"ids.pro has weights {', '.join(f'{w:g}' for w in weights)} and warmup = "
                 f"{self.warmup:g}: expected weights from 0 upwards and a share from 0 to 1."

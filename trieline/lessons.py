@@ -95,7 +95,8 @@ def judged_items(
     chosen = plan.epoch(0)
     query, item = pairs.query[chosen], pairs.item[chosen]
     if recipe.model.query != "history":
-        return None if gathered.vectors is None else Judged(gathered.vectors, query, item)
+        taught = len(gathered.asked.real) + len(gathered.asked.pseudo)  # before the exam's
+        return None if gathered.vectors is None else Judged(gathered.vectors[:taught], query, item)
     last = [
         numbers[next(past for past in reversed(asked.history) if past in numbers)]
         for asked in gathered.asked.real

@@ -18,7 +18,7 @@ from trieline.config import Recipe, apply
 from trieline.decode.beam import Expansion, Found
 from trieline.decode.guides import Guide, Score
 from trieline.diagnose.story import scores_along, stories
-from trieline.errors import TrielineError
+from trieline.errors import SettingsError, TrielineError
 from trieline.index import Trie
 from trieline.types import Floats
 
@@ -231,5 +231,13 @@ def what_ifs(recipe: Recipe, codebooks: Sequence[Floats]) -> tuple[WhatIf, ...]:
     return tuple(
         what
         for what in WHAT_IFS
-        if (geometry or not what.geometry) and apply(recipe, what.changes) != recipe
+        if (geometry or not what.geometry) and _changes(recipe, what.changes)
     )
+
+
+def _changes(recipe: Recipe, changes: Sequence[str]) -> bool:
+    """Whether the changes make a difference, and go with the recipe's other settings."""
+    try:
+        return apply(recipe, changes) != recipe
+    except SettingsError:
+        return False

@@ -38,7 +38,7 @@ class _Preset(NamedTuple):
     lr: float
 
 
-_PRESETS = {"cpu": _Preset(4, 256, 3e-4), "paper": _Preset(20, 2048, 1e-4)}
+_PRESETS = {"cpu": _Preset(4, 256, 1e-3), "paper": _Preset(20, 2048, 1e-4)}
 
 
 class ProIds:

@@ -155,13 +155,19 @@ class Teaching:
         groups = prefix_groups(np.concatenate([lesson.kinds, codes[n:]], axis=1))[levels]
         apart = rank_loss(
             frozen,
-            [asked @ items.through(level).T for level in range(len(self._words))],
+            [self._student(asked, items.through(level)) for level in range(len(self._words))],
             torch.from_numpy(groups),
             tau=how.tau,
             candidates=how.candidates,
             over=how.distil,
         )
         return loss + rank * len(part) * apart
+
+    def _student(self, asked: Tensor, sums: Tensor) -> Tensor:
+        """[part, m]: how near partial sums [m, D] are to queries."""
+        alike = asked @ sums.T
+        # q.x - |x|^2 / 2 ranks as the distance does, and is q.x up to a constant for unit x.
+        return alike if self.settings.pro.student == "product" else alike - sums.square().sum(1) / 2
 
     def _seen(self, placed: Tensor, codes: NDArray[np.int64]) -> _Seen:
         import torch
