@@ -20,6 +20,7 @@ def rank_loss(
     tau: float,
     candidates: int,
     over: str = "prefixes",
+    student: str = "product",
     asked: Array | None = None,
 ) -> float:
     """The mean over queries and levels of KL(teacher || student).
@@ -28,20 +29,21 @@ def rank_loss(
     queries, unless they were moved) with what the codes stand for.
     """
     asked = queries if asked is None else asked
-    total = 0.0
+    total, by_distance = 0.0, student == "distance"
     for query, moved in zip(queries, asked, strict=True):
         alike = [float(query @ item) for item in items]
         best = sorted(range(len(items)), key=lambda j: -alike[j])[:candidates]
         for level in range(1, len(books) + 1):
             teacher: dict[object, float] = {}
-            student: dict[object, float] = {}
+            scored: dict[object, float] = {}
             for j in best:
                 prefix = tuple(int(code) for code in codes[j, :level])
                 key: object = prefix if over == "prefixes" else j
                 teacher[key] = max(teacher.get(key, -math.inf), alike[j])
                 words = [book[code] for book, code in zip(books, prefix, strict=False)]
-                student[key] = float(moved @ np.sum(words, axis=0))
-            total += _divergence(list(teacher.values()), list(student.values()), tau)
+                near = np.sum(words, axis=0)
+                scored[key] = float(moved @ near) - by_distance * float(near @ near) / 2
+            total += _divergence(list(teacher.values()), list(scored.values()), tau)
     return total / len(queries) / len(books)
 
 
