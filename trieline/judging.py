@@ -32,6 +32,7 @@ from trieline.encode import open_encoder
 from trieline.errors import SettingsError
 from trieline.ids import Docids, codebooks_of, stats
 from trieline.index import Trie
+from trieline.lessons import gather, judged_items
 from trieline.retaining import numbered, relevant_items
 from trieline.train import pseudo_queries, source_of
 from trieline.types import Codes, Floats, Item, Qrel, Query
@@ -145,9 +146,13 @@ def judge_corpus(
     probes = _some(len(items.ids), sample, seed)
     known = _Sample(np.arange(len(items.ids)), items.vectors, probes)
     asked = _asked(dataset, numbers, encoder, recipe, split, limit, watch)
+    judged = None
+    if recipe.ids.scheme == "pro":  # its docids learn from training queries
+        gathered = gather(dataset, numbers, recipe, encoder, watch)
+        judged = judged_items(gathered, items.vectors, numbers, recipe)
     told = []
     for candidate in tried:
-        docids, codes = give_docids(items, candidate, watch)
+        docids, codes = give_docids(items, judged, candidate, watch)
         told.append(_judged(candidate, docids, codes, known, asked, beam, near))
     return told
 
@@ -174,12 +179,14 @@ def _judged(
     near: int,
 ) -> judge.Judgement:
     books, nothing = codebooks_of(docids), [None] * len(docids.sizes)
-    of_items = _of_items(codes, books, known, near, recipe.train.seed) or (nothing,) * 3
+    of_items = _of_items(codes, docids, known, near, recipe.train.seed) or (nothing,) * 3
     of_queries: Sequence[Sequence[float | None]] = nothing, nothing
     answered = bool(asked.relevant) and any(book.any() for book in books)
     if answered:
         trie = Trie.build(codes, docids.sizes)
-        of_queries = judge.oracle_survival(trie, books, asked.vectors, asked.relevant, beam)
+        of_queries = judge.oracle_survival(
+            trie, books, docids.project(asked.vectors), asked.relevant, beam
+        )
     columns = zip(*of_items, *of_queries, strict=True)
     return judge.Judgement(
         sizes=docids.sizes,
@@ -195,16 +202,16 @@ def _judged(
 
 
 def _of_items(
-    codes: Codes, books: Sequence[Floats], known: _Sample | None, near: int, seed: int
+    codes: Codes, docids: Docids, known: _Sample | None, near: int, seed: int
 ) -> tuple[Sequence[float | None], ...] | None:
     """(error left, hit rate, by chance) of each level."""
     if known is None:
         return None
-    own, count = _renumbered(codes, known.numbers), len(known.numbers)
+    books, own, count = codebooks_of(docids), _renumbered(codes, known.numbers), len(known.numbers)
     others = judge.nearest_items(known.vectors, known.probes, near)
     drawn = _strangers(known.probes, count, others.shape[1], seed)
     return (
-        judge.error_left(known.vectors, own, books) or [None] * len(books),
+        judge.error_left(docids.project(known.vectors), own, books) or [None] * len(books),
         judge.hit_rates(own, known.probes, others, count),
         judge.hit_rates(own, known.probes, drawn, count),
     )

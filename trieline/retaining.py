@@ -73,7 +73,7 @@ def diagnose_survival(
     codes, listed, numbers = numbered(self.catalog, items)
     judged = relevant_items(queries, qrels, numbers)
     trie = Trie.build(codes, self.catalog.sizes)
-    vectors = self._asker.encode(listed, watch)
+    vectors = self.docids.project(self._asker.encode(listed, watch))  # as queries are
     ground = ground_of(trie, codebooks_of(self.docids), vectors)
     decoder = Decoder(self._spells, self.recipe.decode.normalise, self._guides(self.recipe.decode))
     whole = ground.trie.docids <= _WHOLE if mismatch is None else mismatch
