@@ -7,7 +7,7 @@ calling thread, before a search spreads over workers; threads that search at onc
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from trieline.catalog import Catalog
 from trieline.config import Recipe
 from trieline.encode import Encoder
 from trieline.errors import DataError
+from trieline.ids import Docids
 from trieline.model import Asked
 from trieline.model.questions import (
     HistoryQuestions,
@@ -37,14 +38,23 @@ class Batch(NamedTuple):
     """Queries that are decoded together."""
 
     asked: Asked
-    vectors: Floats | None  # [B, D] where the model or a guide reads vectors
+    vectors: Floats | None  # [B, D] as guides compare them with codebooks, where there are any
 
 
 class Asker:
     """Prepares queries for one index."""
 
-    def __init__(self, recipe: Recipe, catalog: Catalog, encoder: Encoder) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        catalog: Catalog,
+        encoder: Encoder,
+        docids: Docids,
+        place: Callable[[Asked], Floats] | None = None,
+    ) -> None:
+        """``place`` says where queries that have no vector lie among the codebooks."""
         self.recipe, self.catalog, self.encoder = recipe, catalog, encoder
+        self._docids, self._place = docids, place
         self._tokenizer: Any = None  # loading one takes longer than a search
         self._turn = threading.Lock()
 
@@ -59,15 +69,15 @@ class Asker:
         with self._turn:
             return self._ready(queries, watch, guided)
 
-    def encode(self, items: Sequence[Item], watch: Watch) -> Floats:
-        """The vectors of items, while no other thread encodes anything."""
+    def encode(self, things: Sequence[Item] | Sequence[Query], watch: Watch) -> Floats:
+        """The vectors of items or queries, while no other thread encodes anything."""
         with self._turn:
-            return self.encoder.encode(items, watch)
+            return self.encoder.encode(things, watch)
 
     def _ready(self, queries: Sequence[Query], watch: Watch, guided: bool) -> list[Batch]:
         model = self.recipe.model
         vectors: Floats | None = None
-        if model.query == "embedding" or guided:
+        if model.query == "embedding" or (guided and self._place is None):
             # Fewer are encoded in a second: not worth a progress bar.
             vectors = self.encoder.encode(queries, watch if len(queries) > _MANY else silent)
         if model.query == "tokens" and self._tokenizer is None:
@@ -77,7 +87,11 @@ class Asker:
         for low in range(0, len(queries), size):
             some = queries[low : low + size]
             own = None if vectors is None else vectors[low : low + size]
-            ready.append(Batch(self._questions(some, own).batch(np.arange(len(some))), own))
+            asked = self._questions(some, own).batch(np.arange(len(some)))
+            near = None if own is None else self._docids.project(own)
+            if guided and self._place is not None:
+                near = self._place(asked)
+            ready.append(Batch(asked, near))
         return ready
 
     def _questions(self, queries: Sequence[Query], vectors: Floats | None) -> Questions:

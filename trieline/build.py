@@ -22,23 +22,35 @@ from trieline.catalog import Catalog
 from trieline.config import Recipe, apply, load_recipe, to_mapping
 from trieline.data import Dataset, MemoryDataset, open_dataset
 from trieline.encode import Encoder, open_encoder
-from trieline.errors import DataError, IndexFolderError
-from trieline.ids import Docids, codebooks_of, open_docids, resolve
+from trieline.errors import DataError, IndexFolderError, SettingsError
+from trieline.ids import Docids, Judged, codebooks_of, open_docids, resolve
+from trieline.ids.assign import reconstruct
 from trieline.index import Trie
-from trieline.lessons import Lessons, prepare_lessons
+from trieline.lessons import Lessons, gather, judged_items, prepare_lessons
 from trieline.model import Speller, build_speller
+from trieline.model.bridge import Bridge, fit_bridge
 from trieline.store import draft
 from trieline.store.manifest import only_ours, read_manifest
 from trieline.train import Report, train
 from trieline.types import Codes, Floats, Item
 from trieline.watch import Watch, silent
 
-__all__ = ["build_index", "write_index"]
+__all__ = [
+    "Corpus",
+    "build_index",
+    "dataset_of",
+    "encode_corpus",
+    "give_docids",
+    "recipe_of",
+    "write_index",
+]
 
 _BLOCK = 65_536  # items encoded at a time
 
 
-class _Corpus(NamedTuple):
+class Corpus(NamedTuple):
+    """Items as docids are made of them."""
+
     ids: list[str]
     vectors: Floats  # [N, D]
     modalities: list[str]
@@ -56,17 +68,20 @@ def build_index(
 ) -> Report:
     """Build an index at ``path``. With a ``cache``, an interrupted build goes on where it was."""
     _check_target(path)
-    recipe = _recipe(recipe, settings)
-    dataset = _dataset(corpus)
+    recipe = recipe_of(recipe, settings)
+    _check_bridge(recipe)
+    dataset = dataset_of(corpus)
     encoder = open_encoder(recipe.encode, cache, device=device)
-    items = _encode(dataset, encoder, recipe, watch)
-    docids, codes = _give_docids(items, recipe, watch)
+    items = encode_corpus(dataset, encoder, recipe, watch)
+    numbers = {name: number for number, name in enumerate(items.ids)}
+    gathered = gather(dataset, numbers, recipe, encoder, watch)
+    judged = judged_items(gathered, items.vectors, numbers, recipe)
+    docids, codes = give_docids(items, judged, recipe, watch)
     trie = Trie.build(codes, docids.sizes)
     speller = build_speller(
         recipe.model, trie.sizes, encoder.dim, codebooks_of(docids), seed=recipe.train.seed
     )
-    numbers = {name: number for number, name in enumerate(items.ids)}
-    lessons = prepare_lessons(dataset, numbers, codes, trie, recipe, encoder, docids, watch)
+    lessons = prepare_lessons(gathered, numbers, codes, trie, recipe, docids)
     folder = None if cache is None else cache / "trainings" / _key(recipe, encoder, docids, lessons)
     report = train(
         speller,
@@ -88,6 +103,7 @@ def build_index(
         docids=docids,
         encoder=encoder,
         speller=speller,
+        bridge=_bridge(speller, lessons, docids, codes, recipe, watch),
         items=dataset.items(),
         codes=codes,
         notes={"dataset": dataset.name, "training": _plain(report)},
@@ -109,6 +125,7 @@ def write_index(
     items: Iterable[Item],
     codes: Codes,
     notes: dict[str, Any],
+    bridge: Bridge | None = None,
     watch: Watch = silent,
 ) -> None:
     """Save all parts of an index at once: afterwards the folder holds all of it, or what it held.
@@ -120,12 +137,16 @@ def write_index(
         "docids": docids.fingerprint,
         "model": speller.fingerprint(),
     }
+    if bridge is not None:
+        fingerprints["bridge"] = bridge.fingerprint
     with draft(path, recipe=to_mapping(recipe)) as drafted:
         drafted.fingerprints.update(fingerprints)
         drafted.notes.update({**notes, "dim": encoder.dim})
         weights = {name: t.detach().cpu().numpy() for name, t in speller.state_dict().items()}
         drafted.save_arrays("model.safetensors", weights)
         drafted.save_arrays("docids.safetensors", docids.arrays())
+        if bridge is not None:
+            drafted.save_arrays("bridge.safetensors", bridge._asdict())
         file = drafted.folder / "catalog.sqlite"
         with Catalog.create(file, speller.sizes, fingerprints) as catalog:
             catalog.add(_counted(items, watch), codes)
@@ -145,13 +166,25 @@ def _check_target(path: Path) -> None:
         ) from None
 
 
-def _recipe(recipe: str | Path | Recipe, settings: Sequence[str]) -> Recipe:
+def _check_bridge(recipe: Recipe) -> None:
+    words = recipe.ids.scheme in ("residual", "pro")
+    if recipe.model.bridge and not (words and recipe.model.query == "history"):
+        raise SettingsError(
+            "model.bridge = true places histories among codebooks: expected model.query='history' "
+            f"and ids.scheme='residual' or 'pro', got '{recipe.model.query}' and "
+            f"'{recipe.ids.scheme}'. Set model.bridge=false."
+        )
+
+
+def recipe_of(recipe: str | Path | Recipe, settings: Sequence[str]) -> Recipe:
+    """A recipe by whatever names it, changed."""
     if isinstance(recipe, Recipe):
         return apply(recipe, settings) if settings else recipe
     return load_recipe(recipe, settings)
 
 
-def _dataset(corpus: str | Path | Dataset | Iterable[Item]) -> Dataset:
+def dataset_of(corpus: str | Path | Dataset | Iterable[Item]) -> Dataset:
+    """A dataset by whatever names it."""
     if isinstance(corpus, str | Path):
         return open_dataset(corpus)
     if isinstance(corpus, Dataset):
@@ -159,7 +192,8 @@ def _dataset(corpus: str | Path | Dataset | Iterable[Item]) -> Dataset:
     return MemoryDataset(corpus)
 
 
-def _encode(dataset: Dataset, encoder: Encoder, recipe: Recipe, watch: Watch) -> _Corpus:
+def encode_corpus(dataset: Dataset, encoder: Encoder, recipe: Recipe, watch: Watch) -> Corpus:
+    """The vectors of all items."""
     ids: list[str] = []
     modalities: list[str] = []
     blocks: list[Floats] = []
@@ -173,7 +207,7 @@ def _encode(dataset: Dataset, encoder: Encoder, recipe: Recipe, watch: Watch) ->
     if len(set(ids)) < len(ids):
         twice = next(name for name, count in Counter(ids).items() if count > 1)
         raise DataError(f"{dataset.name}: item '{twice}' is given twice; ids must be unique.")
-    return _Corpus(ids, np.concatenate(blocks), modalities)
+    return Corpus(ids, np.concatenate(blocks), modalities)
 
 
 def _worded(item: Item, recipe: Recipe) -> Item:
@@ -186,15 +220,39 @@ def _worded(item: Item, recipe: Recipe) -> Item:
     return item
 
 
-def _give_docids(items: _Corpus, recipe: Recipe, watch: Watch) -> tuple[Docids, Codes]:
+def give_docids(
+    items: Corpus, judged: Judged | None, recipe: Recipe, watch: Watch
+) -> tuple[Docids, Codes]:
+    """Learn docids and assign them, collisions settled."""
     settings = recipe.ids
     kinds = tuple(sorted(set(items.modalities))) if settings.modality else ()
     labels = items.modalities if settings.modality else None
     docids = open_docids(settings, recipe.train.seed, kinds)
-    docids.fit(items.vectors, labels=labels, watch=watch)
+    docids.fit(items.vectors, labels=labels, judged=judged, watch=watch)
     assigned = docids.assign(items.vectors, labels=labels)
     codes = resolve(assigned, settings, vectors=items.vectors, docids=docids)
     return docids, codes
+
+
+def _bridge(
+    speller: Speller, lessons: Lessons, docids: Docids, codes: Codes, recipe: Recipe, watch: Watch
+) -> Bridge | None:
+    """How guides get vectors of histories, where the recipe asks for it."""
+    if not recipe.model.bridge:
+        return None
+    first = np.zeros((int(codes.owner.max()) + 1, codes.codes.shape[1]), np.uint16)
+    first[codes.owner[::-1]] = codes.codes[::-1]
+    query, item, _ = lessons.pairs
+    return fit_bridge(
+        speller,
+        lessons.questions,
+        query,
+        item,
+        reconstruct(first, codebooks_of(docids)),
+        ridge=recipe.model.bridge_ridge,
+        seed=recipe.train.seed,
+        watch=watch,
+    )
 
 
 def _key(recipe: Recipe, encoder: Encoder, docids: Docids, lessons: Lessons) -> str:

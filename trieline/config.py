@@ -7,6 +7,7 @@ An unknown key is an error that names its path.
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ __all__ = [
     "EncodeSettings",
     "IdSettings",
     "ModelSettings",
+    "ProSettings",
     "Recipe",
     "TrainSettings",
     "apply",
@@ -39,17 +41,73 @@ Text = dict[str, Any]
 class EncodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which vectors stand for items and queries."""
 
-    kind: Literal["text", "static", "precomputed"] = "text"
+    kind: Literal["text", "static", "precomputed", "clip", "image", "projection"] = "text"
     model: str = "minilm"  # "minilm" (offline, from its package), a local folder or a hub name
+    image_model: str = "efficientnet-lite0"  # of image, projection; "": all bring their features
+    projection: str = ""  # kind = "projection": the file of both maps
+    fusion: str = "sum"  # kind = "clip": of a text with its picture; or the file of a mixer
     max_tokens: int = 256
     batch: int = 32
     precision: Literal["fp32", "bf16"] = "fp32"  # bf16: faster where the CPU has it in hardware
+
+    def __post_init__(self) -> None:
+        if (self.kind == "projection") != bool(self.projection):
+            raise SettingsError(
+                f"encode.kind = '{self.kind}' and encode.projection = '{self.projection}': a "
+                "projection needs its file, and nothing else reads one."
+            )
+        if self.kind != "clip" and self.fusion != "sum":
+            raise SettingsError(
+                f"encode.fusion = '{self.fusion}' goes with encode.kind = 'clip', not "
+                f"'{self.kind}'."
+            )
+
+
+class ProSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How docids learn to keep the prefixes of answers alive: PRO, Eq. 6 (ids.scheme = "pro")."""
+
+    preset: Literal["cpu", "paper"] = "cpu"  # of epochs, batch and lr where they are left at 0
+    epochs: float = 0
+    batch: int = 0  # pairs of a query and an item that answers it
+    lr: float = 0.0
+    contrast: float = 1.0  # weights of the four losses
+    rq: float = 100.0
+    mse: float = 100.0
+    rank: float = 100.0
+    tau: float = 0.05  # temperature of teacher and student
+    contrast_tau: float = 0.01
+    candidates: int = 128  # of the batch, ranked for each query
+    warmup: float = 0.1  # share of the steps over which the weight of rank grows
+    distil: Literal["prefixes", "items"] = "prefixes"  # items: as the released code
+    student: Literal["product", "distance"] = "product"  # distance: as guides score prefixes
+    codebooks: Literal["gradient", "ema"] = "gradient"
+    project: bool = False  # a learnt map before the quantiser, the same for queries and items
+
+    def __post_init__(self) -> None:
+        weights = self.contrast, self.rq, self.mse, self.rank
+        if not all(0 <= weight < math.inf for weight in weights) or not 0 <= self.warmup <= 1:
+            raise SettingsError(
+                f"ids.pro has weights {', '.join(f'{w:g}' for w in weights)} and warmup = "
+                f"{self.warmup:g}: expected weights from 0 upwards and a share from 0 to 1."
+            )
+        if not min(self.tau, self.contrast_tau) > 0 or self.candidates < 2:
+            raise SettingsError(
+                f"ids.pro.tau = {self.tau:g}, contrast_tau = {self.contrast_tau:g}, candidates = "
+                f"{self.candidates}: expected temperatures above 0 and at least 2 candidates."
+            )
+        if not min(self.epochs, self.batch, self.lr) >= 0:
+            raise SettingsError("ids.pro.epochs, batch and lr: expected numbers from 0 upwards.")
+        if self.codebooks == "ema" and not self.project:
+            raise SettingsError(
+                'ids.pro.codebooks = "ema" with project = false leaves nothing that the losses '
+                'could change. Set ids.pro.codebooks="gradient" or ids.pro.project=true.'
+            )
 
 
 class IdSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How items get their docids."""
 
-    scheme: Literal["residual", "tree", "atomic"] = "residual"
+    scheme: Literal["residual", "pro", "tree", "atomic"] = "residual"
     sizes: tuple[int, ...] = (256,) * 8  # codes per level; tree: the branching of each level
     metric: Literal["l2", "cosine"] = "l2"
     beam: int = 1  # beam width of the assignment
@@ -58,6 +116,7 @@ class IdSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     modality: bool = False  # first code is the item's modality
     collisions: Literal["keep", "extra", "reassign"] = "keep"
     extra: int = 256  # codes of the disambiguation level when collisions = "extra"
+    pro: ProSettings = ProSettings()
 
     def __post_init__(self) -> None:
         if self.scheme != "atomic" and not self.sizes:
@@ -79,6 +138,8 @@ class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     train_text_model: bool = False
     max_tokens: int = 64  # query = "tokens"
     max_history: int = 20  # query = "history": last items that are read
+    bridge: bool = False  # query = "history": learn to place histories among the codebooks
+    bridge_ridge: float = 1e-3  # penalty of that regression
     checkpoint: str | None = None  # a T5 checkpoint to start the decoder from
     init_from_codebooks: bool = True
     dropout: float = 0.1

@@ -3,6 +3,8 @@
 Real training queries where the dataset has any; titles and crops of the items as pseudo queries
 beside them. The exam is the dev split; a share of train where there is none; pseudo queries that
 are kept out of training where there are no real ones at all. Test queries are never looked at.
+
+Queries are gathered before there are docids, since docids may learn from them as well.
 """
 
 from __future__ import annotations
@@ -17,14 +19,15 @@ from trieline.config import Recipe
 from trieline.data import Dataset, hold_out
 from trieline.decode import GuidesOf
 from trieline.encode import Encoder
-from trieline.ids import Docids
+from trieline.ids import Docids, Judged
 from trieline.index import Trie
 from trieline.model.questions import HistoryQuestions, Questions, TextQuestions, VectorQuestions
 from trieline.train import Pairs, Validation, join, match, pseudo_queries, source_of
+from trieline.train.pairs import Plan
 from trieline.types import Codes, Floats, Qrel, Query
 from trieline.watch import Watch
 
-__all__ = ["Lessons", "prepare_lessons"]
+__all__ = ["Gathered", "Lessons", "gather", "judged_items", "prepare_lessons"]
 
 _LEAST = 20  # real queries from which a share is worth holding out
 
@@ -47,27 +50,75 @@ class _Asked(NamedTuple):
     exam: list[Query]
     exam_qrels: list[Qrel]
 
+    @property
+    def everything(self) -> list[Query]:
+        return [*self.real, *self.pseudo, *self.exam]
+
+
+class Gathered(NamedTuple):
+    """The questions of a corpus and what answers them, before there are docids."""
+
+    asked: _Asked
+    pairs: Pairs  # of real and pseudo queries, in the order of ``everything``
+    vectors: Floats | None  # [Q, D] of ``everything``, where anything reads vectors
+
+
+def gather(
+    dataset: Dataset,
+    numbers: Mapping[str, int],
+    recipe: Recipe,
+    encoder: Encoder,
+    watch: Watch,
+) -> Gathered:
+    """``numbers`` maps item ids to item numbers."""
+    asked = _answerable(_gather(dataset, recipe), numbers, recipe)
+    rows = {query.id: row for row, query in enumerate(asked.real)}
+    real = match(asked.real_qrels, rows, numbers).pairs
+    pairs = join(real, _own(asked.pseudo, numbers), offset=len(asked.real))
+    reads = recipe.model.query == "embedding" or _compares(recipe) or _ranks(recipe)
+    vectors = encoder.encode(asked.everything, watch) if reads else None
+    return Gathered(asked, pairs, vectors)
+
+
+def judged_items(
+    gathered: Gathered, items: Floats, numbers: Mapping[str, int], recipe: Recipe
+) -> Judged | None:
+    """What docids may learn from, beside the vectors of the items; None where nothing is asked.
+
+    One epoch's pairs, as the model would see them: neither single queries nor pseudo queries
+    prevail. A history is asked as the vector of its last item.
+    """
+    pairs, how = gathered.pairs, recipe.train
+    if not len(pairs.query):
+        return None
+    plan = Plan(pairs, pseudo_share=how.pseudo_share, per_query=how.pairs_per_query, seed=how.seed)
+    chosen = plan.epoch(0)
+    query, item = pairs.query[chosen], pairs.item[chosen]
+    if recipe.model.query != "history":
+        taught = len(gathered.asked.real) + len(gathered.asked.pseudo)  # before the exam's
+        return None if gathered.vectors is None else Judged(gathered.vectors[:taught], query, item)
+    last = [
+        numbers[next(past for past in reversed(asked.history) if past in numbers)]
+        for asked in gathered.asked.real
+    ]
+    return Judged(items, np.array(last, np.int64)[query], item)
+
 
 def prepare_lessons(
-    dataset: Dataset,
+    gathered: Gathered,
     numbers: Mapping[str, int],
     codes: Codes,
     trie: Trie,
     recipe: Recipe,
-    encoder: Encoder,
     docids: Docids,
-    watch: Watch,
 ) -> Lessons:
-    """``numbers`` maps item ids to item numbers, ``codes`` are their docids."""
-    asked = _answerable(_gather(dataset, recipe), numbers, recipe)
-    everything = [*asked.real, *asked.pseudo, *asked.exam]
-    questions, vectors = _questions(everything, numbers, codes, recipe, encoder, watch)
-    rows = {query.id: row for row, query in enumerate(asked.real)}
-    real = match(asked.real_qrels, rows, numbers).pairs
-    pairs = join(real, _own(asked.pseudo, numbers), offset=len(asked.real))
+    """``codes`` are the docids of the items."""
+    asked = gathered.asked
+    questions = _questions(gathered, numbers, codes, recipe)
     exam = None
     if asked.exam:
         offset = len(asked.real) + len(asked.pseudo)
+        vectors = gathered.vectors if _compares(recipe) else None
         exam = Validation(
             questions,
             asked.exam_qrels,
@@ -78,10 +129,23 @@ def prepare_lessons(
             measure=recipe.train.measure,
             most=recipe.train.validation_queries,
             seed=recipe.train.seed,
-            guides=GuidesOf(docids)(recipe.decode),
-            vectors=vectors if recipe.decode.guided else None,
+            guides=[] if vectors is None else GuidesOf(docids)(recipe.decode),
+            vectors=None if vectors is None else docids.project(vectors),
         )
-    return Lessons(questions, pairs, exam, _digest(everything))
+    return Lessons(questions, gathered.pairs, exam, _digest(asked.everything))
+
+
+def _compares(recipe: Recipe) -> bool:
+    """Whether guides compare queries with codebooks while the model learns.
+
+    What a bridge says of histories is learnt after the model: its exam goes without.
+    """
+    return recipe.decode.guided and not (recipe.model.query == "history" and recipe.model.bridge)
+
+
+def _ranks(recipe: Recipe) -> bool:
+    """Whether docids learn from the vectors of queries; those of histories are items'."""
+    return recipe.ids.scheme == "pro" and recipe.model.query != "history"
 
 
 def _gather(dataset: Dataset, recipe: Recipe) -> _Asked:
@@ -90,8 +154,9 @@ def _gather(dataset: Dataset, recipe: Recipe) -> _Asked:
     if uncut and sum(1 for _ in dataset.queries("train")) >= _LEAST:
         dataset = hold_out(dataset, seed=settings.seed)
     pseudo: list[Query] = []
-    by_vector = recipe.model.query == "embedding" or recipe.decode.guided
-    vectorless = recipe.encode.kind == "precomputed" and by_vector  # nobody brings crops' vectors
+    by_vector = recipe.model.query == "embedding" or _compares(recipe) or _ranks(recipe)
+    # Nobody brings crops' vectors, and features of pictures are not had of words.
+    vectorless = recipe.encode.kind in ("precomputed", "image") and by_vector
     if recipe.model.query != "history" and not vectorless:
         made = pseudo_queries(
             dataset.items(), titles=settings.titles, crops=settings.crops, seed=settings.seed
@@ -140,23 +205,15 @@ def _own(pseudo: Sequence[Query], numbers: Mapping[str, int]) -> Pairs:
 
 
 def _questions(
-    queries: Sequence[Query],
-    numbers: Mapping[str, int],
-    codes: Codes,
-    recipe: Recipe,
-    encoder: Encoder,
-    watch: Watch,
-) -> tuple[Questions, Floats | None]:
-    model = recipe.model
-    vectors = None
-    if model.query == "embedding" or recipe.decode.guided:
-        vectors = encoder.encode(queries, watch)
+    gathered: Gathered, numbers: Mapping[str, int], codes: Codes, recipe: Recipe
+) -> Questions:
+    model, queries = recipe.model, gathered.asked.everything
     match model.query:
         case "embedding":
-            assert vectors is not None
-            return VectorQuestions(vectors), vectors
+            assert gathered.vectors is not None
+            return VectorQuestions(gathered.vectors)
         case "tokens":
-            return TextQuestions.of(queries, model), vectors
+            return TextQuestions.of(queries, model)
         case "history":
             histories = [
                 np.array([numbers[i] for i in query.history if i in numbers], np.int64)
@@ -164,7 +221,7 @@ def _questions(
             ]
             table = np.zeros((len(numbers), codes.codes.shape[1]), np.uint16)
             table[codes.owner[::-1]] = codes.codes[::-1]  # an item's first docid stands for it
-            return HistoryQuestions(histories, table, model.max_history), vectors
+            return HistoryQuestions(histories, table, model.max_history)
 
 
 def _digest(queries: Sequence[Query]) -> str:

@@ -14,13 +14,14 @@ Threads may share a retriever.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trieline import certain
+from trieline import certain, judging, retaining
 from trieline.answering import still_there
 from trieline.asking import Asker, Batch, as_queries
 from trieline.build import build_index, write_index
@@ -36,6 +37,7 @@ from trieline.ids import Docids, Stats, load_docids, resolve, stats
 from trieline.index import Trie
 from trieline.living import Compacted, Filter, Living, taken_by
 from trieline.model import Speller, load_speller
+from trieline.model.bridge import Bridge
 from trieline.model.linear import Precision, check_precision
 from trieline.model.packed import quickest
 from trieline.store import IndexFolder, open_folder
@@ -60,12 +62,15 @@ class Retriever:
         speller: Speller,
         encoder: Encoder,
         precision: Precision,
+        bridge: Bridge | None = None,
     ) -> None:
         """Not for callers: see ``build`` and ``load``."""
         self.folder, self.recipe, self.catalog = folder, recipe, catalog
         self.docids, self.speller, self.encoder = docids, speller, encoder
         self._living = Living(folder, catalog)
-        self._asker, self._guides = Asker(recipe, catalog, encoder), GuidesOf(docids)
+        self._bridge, self._guides = bridge, GuidesOf(docids)
+        place = None if bridge is None else partial(bridge.vectors, speller)
+        self._asker = Asker(recipe, catalog, encoder, docids, place)
         self._spells = quickest(speller, precision)
 
     # --- making and opening -------------------------------------------------------------------
@@ -130,12 +135,20 @@ class Retriever:
             encoder.dim,
         )
         found = {"encoder": encoder.fingerprint, "docids": docids.fingerprint}
+        bridge = None
+        if recipe.model.bridge:
+            width = docids.codebooks[0].shape[1]
+            bridge = Bridge.from_arrays(
+                folder.arrays("bridge.safetensors"), speller.alphabet.width, width
+            )
+            found["bridge"] = bridge.fingerprint
         for name, fingerprint in found.items():
             _must_match(folder, name, folder.manifest.fingerprints.get(name), fingerprint)
             _must_match(folder, name, catalog.fingerprints.get(name), fingerprint)
         model = folder.manifest.fingerprints.get("model")  # its file was checked when it was opened
         _must_match(folder, "model", catalog.fingerprints.get("model"), str(model))
-        return cls(folder, recipe, catalog, docids, speller.to(device), encoder, precision)
+        parts = folder, recipe, catalog, docids, speller.to(device), encoder, precision
+        return cls(*parts, bridge)
 
     def save(self, path: str | Path) -> None:
         """Write the index, as it is now, to another place."""
@@ -147,6 +160,7 @@ class Retriever:
                 docids=self.docids,
                 encoder=self.encoder,
                 speller=self.speller,
+                bridge=self._bridge,
                 items=items,
                 codes=Codes(codes.codes, position.astype(np.uint32)),
                 notes=dict(self.folder.manifest.notes),
@@ -217,6 +231,8 @@ class Retriever:
 
     search_exact = certain.search_exact
     search_error = certain.search_error
+    diagnose_survival = retaining.diagnose_survival
+    judge_codes = judging.judge_codes
 
     def run(
         self,

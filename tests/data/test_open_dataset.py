@@ -11,6 +11,7 @@ import pytest
 import trieline.data
 from trieline.data import open_dataset
 from trieline.data.beir import BeirFolder
+from trieline.data.captioned import CaptionedDataset
 from trieline.data.files import TableFiles
 from trieline.data.sequences import SequenceFolder
 from trieline.errors import DataError
@@ -26,6 +27,15 @@ def test_folders_and_files_find_their_reader(put, tmp_path: Path):
     assert isinstance(open_dataset(table), TableFiles)
     for source in (tmp_path / "beir", tmp_path / "shop", table):
         assert [item.id for item in open_dataset(source).items()] == ["a"]
+
+
+def test_a_table_and_a_known_folder_go_before_captions(put, tmp_path: Path):
+    put("both/corpus.jsonl", [{"_id": "a", "text": "x"}])
+    put("both/captions.txt", "image,caption\na.jpg,x\n")
+    assert isinstance(open_dataset(tmp_path / "both"), BeirFolder)
+    table = put("captions.jsonl", [{"_id": "a", "text": "x"}])
+    assert isinstance(open_dataset(table), TableFiles), "as it always was; its folder is captions"
+    assert isinstance(open_dataset(tmp_path), CaptionedDataset)
 
 
 def test_python_docs_is_a_name():
@@ -61,7 +71,17 @@ def test_what_was_found_and_what_is_accepted(put, tmp_path: Path, source: str, f
         open_dataset(tmp_path / source)
     message = str(caught.value)
     assert found in message
-    for accepted in ("BEIR", "sequences.txt", ".jsonl", ".tsv", ".parquet", "irds:NAME"):
+    accepted_ones = (
+        "BEIR",
+        "sequences.txt",
+        ".jsonl",
+        ".tsv",
+        ".parquet",
+        "COCO",
+        "M-BEIR",
+        "irds:",
+    )
+    for accepted in accepted_ones:
         assert accepted in message
 
 

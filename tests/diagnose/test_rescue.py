@@ -210,7 +210,11 @@ def test_what_is_tried_differs_from_the_recipe_and_is_possible() -> None:
     labels = [what.label for what in what_ifs(guided, books)]
     assert labels == ["no geometry", *votes[:1], *votes[2:], "looking ahead, omega 10"]
     assert what_ifs(Recipe(), [np.zeros((4, 2), np.float32)]) == ()
-    assert what_ifs(apply(Recipe(), ["model.query=history"]), books) == ()
+    history = apply(Recipe(), ["model.query=history"])
+    assert what_ifs(history, books) == ()
+    assert len(what_ifs(apply(history, ["model.bridge=true"]), books)) == 5
+    rescaled = what_ifs(apply(guided, ["decode.standardise=true"]), books)
+    assert "looking ahead, omega 10" not in [what.label for what in rescaled], "would not go"
 
 
 def test_an_item_with_another_that_shares_its_docid_behind_the_beam() -> None:

@@ -82,7 +82,7 @@ def test_tests_need_more_than_the_demo(
     capsys.readouterr()
     install.set_up(checkout, "test", PLAIN)
     assert pip_calls(checkout)[-1] == f"install --editable {checkout}[all,dev]"
-    assert "extras and checks need: about 140 MB\n" in capsys.readouterr().out
+    assert "extras and checks need: about 160 MB\n" in capsys.readouterr().out
 
 
 def test_a_new_requirement_is_installed_and_a_lint_rule_is_not(

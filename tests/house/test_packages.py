@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "trieline").rglob("*.py"))
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-UNDER_ANOTHER_NAME = {"faiss": "faiss-cpu", "pytrec-eval": "pytrec-eval-terrier"}
+UNDER_ANOTHER_NAME = {"faiss": "faiss-cpu", "pytrec-eval": "pytrec-eval-terrier", "PIL": "pillow"}
 NOT_IMPORTED = {"pytrec-eval-terrier"}  # ir-measures computes with it
 
 

@@ -46,6 +46,11 @@ def test_against_dictionaries(rows: list[tuple[tuple[int, ...], int]]) -> None:
         assert each.utilisation == pytest.approx(len(counts) / SIZES[level - 1])
         assert each.entropy == pytest.approx(entropy) and each.entropy >= 0
         assert each.perplexity == pytest.approx(2**entropy)
+        size = SIZES[level - 1]
+        if size < 100:  # the mean difference of all pairs of codes, against twice their mean
+            uses = [counts[code] for code in range(size)]
+            apart = sum(abs(a - b) for a in uses for b in uses)
+            assert each.gini == pytest.approx(apart / (2 * size * len(rows)))
         assert each.colliding == pytest.approx(len(crowded) / len(items))
     assert found.docids == found.levels[-1].prefixes
     assert found.collision_rate == found.levels[-1].colliding
@@ -55,6 +60,17 @@ def test_against_dictionaries(rows: list[tuple[tuple[int, ...], int]]) -> None:
 def test_several_docids_of_one_item_do_not_collide() -> None:
     found = stats(table([((0, 0, 0), 4), ((0, 0, 0), 4), ((0, 0, 1), 4)]), SIZES)
     assert (found.items, found.docids, found.collision_rate, found.largest) == (1, 2, 0, 1)
+
+
+def test_gini_by_hand() -> None:
+    def gini(*uses: int) -> float:
+        codes = np.repeat(np.arange(len(uses)), uses).astype(np.uint16)[:, None]
+        owner = np.arange(len(codes), dtype=np.uint32)
+        return stats(Codes(codes, owner), (len(uses),)).levels[0].gini
+
+    assert gini(5, 5, 5) == 0
+    assert gini(0, 4, 0, 0) == pytest.approx(0.75), "one of four codes has everything"
+    assert gini(1, 3) == gini(3, 1) == pytest.approx(0.25)
 
 
 def test_nothing_to_count() -> None:
@@ -69,7 +85,7 @@ def test_told_to_programs_and_to_people() -> None:
     assert told["docids"] == 2 and told["levels"][0]["used"] == 2
     whole, levels = map(to_markdown, found.tables())
     assert "| 3 | 3 | 2 | 66.7% | 2 |" in whole
-    assert "| 2 | 70,000 | 2 | 0.0% | 0.92 | 1.9 | 2 | 66.7% |" in levels
+    assert "| 2 | 70,000 | 2 | 0.0% | 0.92 | 1.9 | 1.000 | 2 | 66.7% |" in levels
 
 
 def test_sizes_of_another_length() -> None:

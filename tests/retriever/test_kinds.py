@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from workshop import ITEMS, NEW, dataset, save_bert, small_recipe
+from workshop import NEW, dataset, save_bert, small_recipe, write_sequences
 
 from trieline.data import open_dataset
 from trieline.errors import DataError
@@ -16,27 +16,10 @@ from trieline.evaluate import score
 from trieline.retriever import Retriever
 from trieline.types import Query
 
-TURNS = 6
-
 
 @pytest.fixture(scope="module")
 def sequences(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Everybody takes the tools of one kind, colour after colour."""
-    import json
-
-    folder = tmp_path_factory.mktemp("sequences")
-    rows = [{"item_id": i.id, "title": i.title, "text": i.text} for i in ITEMS]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "items.jsonl").write_text(lines, encoding="utf-8")
-    things = len(ITEMS) // TURNS
-    taken = [
-        [ITEMS[thing + things * ((turn + start) % TURNS)].id for turn in range(5)]
-        for thing in range(things)
-        for start in range(TURNS)
-    ]
-    text = "".join(f"u{n} {' '.join(ids)}\n" for n, ids in enumerate(taken))
-    (folder / "sequences.txt").write_text(text, encoding="utf-8")
-    return folder
+    return write_sequences(tmp_path_factory.mktemp("sequences"))
 
 
 def test_histories_ask_what_comes_next(sequences: Path, words: Path, tmp_path: Path) -> None:

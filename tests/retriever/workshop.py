@@ -130,6 +130,24 @@ def write_beir(folder: Path) -> Path:
     return folder
 
 
+def write_sequences(folder: Path) -> Path:
+    """Everybody takes the tools of one kind, colour after colour."""
+    import json
+
+    rows = [{"item_id": i.id, "title": i.title, "text": i.text} for i in ITEMS]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "items.jsonl").write_text(lines, encoding="utf-8")
+    turns, things = len(COLOURS), len(DOES)
+    taken = [
+        [ITEMS[thing + things * ((turn + start) % turns)].id for turn in range(5)]
+        for thing in range(things)
+        for start in range(turns)
+    ]
+    text = "".join(f"u{n} {' '.join(ids)}\n" for n, ids in enumerate(taken))
+    (folder / "sequences.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
 def vector_items(count: int = 30, dim: int = 8, seed: int = 0) -> list[Item]:
     """Items that bring their own vectors."""
     rng = np.random.default_rng(seed)

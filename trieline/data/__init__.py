@@ -8,6 +8,7 @@ splits. What does not: anything that computes a vector, a docid or a score.
     sequences   interaction sequences               irds        collections of ir_datasets
     embeddings  vectors by item id                  trec        runs and judgements
     splits      a dev split cut from train          dataset     what all readers give
+    captions    captioned pictures and clips        mbeir       M-BEIR: texts, images, both together
 
 ``open_dataset`` finds the reader for a folder, a file or a name.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trieline.data.captions import is_captions, open_captions
 from trieline.data.dataset import Dataset
 from trieline.data.embeddings import open_embeddings, with_embeddings
 from trieline.data.memory import MemoryDataset
@@ -27,6 +29,7 @@ __all__ = [
     "Dataset",
     "MemoryDataset",
     "hold_out",
+    "open_captions",
     "open_dataset",
     "open_embeddings",
     "read_qrels",
@@ -38,8 +41,9 @@ __all__ = [
 
 _ACCEPTED = (
     "Accepted are: a BEIR folder (corpus.jsonl, queries.jsonl, qrels/*.tsv); a folder of sequences "
-    "(items.jsonl, sequences.txt); a .jsonl, .tsv (also .gz) or .parquet file of items; "
-    "'irds:NAME' for a dataset of ir_datasets; 'python-docs'."
+    "(items.jsonl, sequences.txt); a .jsonl, .tsv (also .gz) or .parquet file of items; captioned "
+    "pictures or clips (Flickr, COCO, Karpathy, MSR-VTT, MSVD; see trieline.data.captions); a pool "
+    "of M-BEIR (mbeir_*_cand_pool.jsonl); 'irds:NAME' for a dataset of ir_datasets; 'python-docs'."
 )
 
 
@@ -47,6 +51,12 @@ def open_dataset(source: str | Path, *, keep_empty: bool = False) -> Dataset:
     """The dataset at a path or of a name. ``keep_empty``: let items without any content pass.
 
     A folder that has the name of a dataset is meant when it is written ``./python-docs``.
+    Recognised by names, the first that fits: ``mbeir_*_cand_pool.jsonl`` (M-BEIR: queries and
+    judgements are found around it), a table of items, a folder with ``sequences.txt``, with
+    ``corpus.jsonl`` (BEIR), with captions (``captions.txt``, ``captions.jsonl``, ``*.token``,
+    ``annotations/captions_*.json``, ``dataset_*.json``, ``*videodatainfo*.json``, MSVD's), and
+    each of the latter by itself unless it is a table, too. Captions ask for pictures or clips;
+    ``open_captions`` has the other direction, and features.
     """
     # The readers are imported when they are needed, so that this room opens at once.
     if source == "python-docs":
@@ -63,15 +73,20 @@ def open_dataset(source: str | Path, *, keep_empty: bool = False) -> Dataset:
 def _open_path(source: str | Path, keep_empty: bool) -> Dataset:
     from trieline.data.beir import BeirFolder, is_beir
     from trieline.data.files import TableFiles, is_table
+    from trieline.data.mbeir import MbeirPool, is_mbeir
     from trieline.data.sequences import SequenceFolder, is_sequences
 
     path = Path(source).expanduser()
+    if path.is_file() and is_mbeir(path):
+        return MbeirPool(path, keep_empty=keep_empty)
     if path.is_file() and is_table(path):
         return TableFiles(path, keep_empty=keep_empty)
     if path.is_dir() and is_sequences(path):
         return SequenceFolder(path)
     if path.is_dir() and is_beir(path):
         return BeirFolder(path, keep_empty=keep_empty)
+    if is_captions(path):
+        return open_captions(path, keep_empty=keep_empty)
     raise DataError(f"cannot open {str(source)!r}: {_found(path)}. {_ACCEPTED}")
 
 

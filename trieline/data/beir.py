@@ -17,13 +17,13 @@ from trieline.data.dataset import require_split
 from trieline.data.jsonl import read_objects
 from trieline.data.lines import Source, find_file, read_lines, short, whole_number
 from trieline.data.records import to_item, to_query
+from trieline.data.splits import in_order
 from trieline.errors import DataError
 from trieline.types import Item, Qrel, Query
 
 __all__ = ["BeirFolder", "is_beir", "read_judgements"]
 
 _COLUMNS = Columns(id="_id")
-_FIRST = ("train", "dev", "test")  # the order in which splits are named; others follow
 
 
 class BeirFolder:
@@ -61,8 +61,7 @@ class BeirFolder:
 
     def splits(self) -> tuple[str, ...]:
         """The splits that have a file of judgements; train, dev, test first."""
-        known = [split for split in _FIRST if split in self._qrels]
-        return (*known, *sorted(set(self._qrels) - set(known)))
+        return in_order(self._qrels)
 
     def queries(self, split: str) -> Iterator[Query]:
         """The queries judged in ``split``, in the order of queries.jsonl."""

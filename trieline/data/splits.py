@@ -1,4 +1,4 @@
-"""A development split cut from another split, for sets that come without one.
+"""A development split cut from another split, for sets that come without one; names of splits.
 
 A query goes by the hash of the seed and its id: the same queries whatever the order of the files,
 and an added query moves few others. The trap: items are not cut, so an item may be relevant to
@@ -7,14 +7,23 @@ queries on both sides, as in every standard set.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
 from trieline.data.dataset import Dataset, require_split
 from trieline.errors import DataError, SettingsError
 from trieline.types import Item, Qrel, Query
 
-__all__ = ["HeldOut", "hold_out"]
+__all__ = ["HeldOut", "hold_out", "in_order", "split_name"]
+
+_FIRST = ("train", "dev", "test")  # the order in which splits are named; others follow
+_OTHER_NAMES = {
+    "val": "dev",
+    "valid": "dev",
+    "validate": "dev",
+    "validation": "dev",
+    "restval": "train",
+}
 
 
 def hold_out(
@@ -84,3 +93,17 @@ class HeldOut:
 
     def _draw(self, id_: str) -> bytes:
         return blake2b(f"{self._seed} {id_}".encode(), digest_size=16).digest()
+
+
+def split_name(name: str) -> str:
+    """What a split is called here: ``val`` and the like are ``dev``; Karpathy's ``restval``, which
+    everybody trains on, is ``train``.
+    """
+    return _OTHER_NAMES.get(name.strip().lower(), name.strip().lower())
+
+
+def in_order(splits: Iterable[str]) -> tuple[str, ...]:
+    """train, dev, test, then others by name."""
+    found = set(splits)
+    known = [split for split in _FIRST if split in found]
+    return (*known, *sorted(found.difference(known)))

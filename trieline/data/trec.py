@@ -22,7 +22,15 @@ from trieline.data.lines import Source, read_lines, short, whole_number
 from trieline.errors import DataError, SettingsError, TrielineError
 from trieline.types import Hit, Qrel, Run
 
-__all__ = ["rank", "read_judgements", "read_qrels", "read_run", "write_qrels", "write_run"]
+__all__ = [
+    "rank",
+    "read_fields",
+    "read_judgements",
+    "read_qrels",
+    "read_run",
+    "write_qrels",
+    "write_run",
+]
 
 # Only what C calls white space separates fields: an id may hold a no-break space.
 _GAP = re.compile(r"[ \t\r\f\v]+")
@@ -34,7 +42,7 @@ def read_run(path: str | Path) -> dict[str, list[Hit]]:
     """Query id -> its hits, best first, ranked by score."""
     source = Source(Path(path))
     found: dict[str, dict[str, float]] = {}
-    for number, fields in _fields(source, "query Q0 item rank score tag"):
+    for number, fields in read_fields(source, "query Q0 item rank score tag"):
         query_id, _, item_id, _, text, _ = fields
         score = _score(text)
         if score is None:
@@ -74,7 +82,7 @@ def read_qrels(path: str | Path) -> Iterator[Qrel]:
 def read_judgements(path: Path) -> Iterator[tuple[int, Qrel]]:
     """(line number, judgement)."""
     source = Source(path)
-    for number, fields in _fields(source, "query 0 item relevance"):
+    for number, fields in read_fields(source, "query 0 item relevance"):
         query_id, _, item_id, text = fields
         relevance = whole_number(text)
         if relevance is None:
@@ -100,7 +108,8 @@ def rank(hits: Sequence[Hit]) -> list[Hit]:
     return [hit._replace(rank=place) for place, hit in enumerate(ordered, 1)]
 
 
-def _fields(source: Source, form: str) -> Iterator[tuple[int, list[str]]]:
+def read_fields(source: Source, form: str) -> Iterator[tuple[int, list[str]]]:
+    """(line number, fields) of a table between white space; ``form`` names its columns."""
     width = form.count(" ") + 1
     for number, text in read_lines(source.path):
         fields = _GAP.split(text.strip(" \t\r\f\v"))

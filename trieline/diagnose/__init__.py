@@ -4,7 +4,10 @@ Belongs here: what looks at a search or at docids and tells a person something. 
 retrieval quality (evaluate), the search itself (decode).
 """
 
+from trieline.diagnose.counterexample import Counterexample, counterexample
 from trieline.diagnose.explain import Explanation, explain
+from trieline.diagnose.judge import Judgement
+from trieline.diagnose.pruning import Pruning
 from trieline.diagnose.rescue import Attempt, Rescue, WhatIf, what_ifs
 from trieline.diagnose.search import (
     BatchErrors,
@@ -20,10 +23,13 @@ __all__ = [
     "Attempt",
     "BatchErrors",
     "BeamError",
+    "Counterexample",
     "DocidStory",
     "Explanation",
+    "Judgement",
     "LevelStory",
     "Narrowing",
+    "Pruning",
     "Rescue",
     "SearchError",
     "Survival",
@@ -31,6 +37,7 @@ __all__ = [
     "Vote",
     "WhatIf",
     "compare_searches",
+    "counterexample",
     "explain",
     "search_error",
     "survival",

@@ -18,7 +18,7 @@ from trieline.config import Recipe, apply
 from trieline.decode.beam import Expansion, Found
 from trieline.decode.guides import Guide, Score
 from trieline.diagnose.story import scores_along, stories
-from trieline.errors import TrielineError
+from trieline.errors import SettingsError, TrielineError
 from trieline.index import Trie
 from trieline.types import Floats
 
@@ -223,12 +223,21 @@ class Spotlight:
 
 def what_ifs(recipe: Recipe, codebooks: Sequence[Floats]) -> tuple[WhatIf, ...]:
     """Those that make a difference to this recipe and are possible with these codebooks."""
-    # Docids that do not stand for vectors have codebooks of zeros; a history has no vector.
+    # Docids that do not stand for vectors have codebooks of zeros; a history has a vector only
+    # where a bridge gives it one.
     geometry = any(book.any() for book in codebooks) and (
-        recipe.model.query != "history" or recipe.decode.omega > 0
+        recipe.model.query != "history" or recipe.model.bridge or recipe.decode.omega > 0
     )
     return tuple(
         what
         for what in WHAT_IFS
-        if (geometry or not what.geometry) and apply(recipe, what.changes) != recipe
+        if (geometry or not what.geometry) and _changes(recipe, what.changes)
     )
+
+
+def _changes(recipe: Recipe, changes: Sequence[str]) -> bool:
+    """Whether the changes make a difference, and go with the recipe's other settings."""
+    try:
+        return apply(recipe, changes) != recipe
+    except SettingsError:
+        return False

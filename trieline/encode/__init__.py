@@ -3,8 +3,10 @@
     encoder = open_encoder(EncodeSettings(), cache=Path("~/.cache/trieline").expanduser())
     vectors = encoder.encode(items)                # float32[N, D], unit length
 
-Three kinds: ``text`` (any sentence-transformers model; default MiniLM, offline), ``static``
-(averaged token vectors, some hundred times faster, weaker) and ``precomputed`` (the user's own).
+Of texts: ``text`` (any sentence-transformers model; default MiniLM, offline) and ``static``
+(averaged token vectors, some hundred times faster, weaker). Of texts, of pictures and of both
+together: ``clip`` (CLIP, SigLIP) and ``projection`` (a text and an image encoder with trained maps
+into one space). Of pictures alone: ``image``. And ``precomputed``, the user's own.
 The trap: vectors may only be compared with vectors of the same ``fingerprint``.
 """
 
@@ -19,7 +21,11 @@ from trieline.types import Floats, Item, Query
 from trieline.watch import Watch, silent
 
 if TYPE_CHECKING:
+    from trieline.encode.cache import CachedEncoder
     from trieline.encode.precomputed import VectorTable
+    from trieline.encode.static import StaticEncoder
+    from trieline.encode.text import TextEncoder
+    from trieline.encode.towers import PictureTower
 
 __all__ = ["Encoder", "Precision", "open_encoder"]
 
@@ -53,20 +59,45 @@ def open_encoder(
 ) -> Encoder:
     """The encoder of a recipe.
 
-    ``cache``: a folder in which vectors of texts are kept and found again, whatever corpus they
-    come from. ``device`` and ``precision`` (the settings' where not given) are for ``text``;
-    ``items``, ``queries`` (vectors by id) and ``dim`` (what their width must be) for
+    ``cache``: a folder in which vectors of texts and pictures are kept and found again, whatever
+    corpus they come from. ``device`` and ``precision`` (the settings' where not given) are for
+    models; ``items``, ``queries`` (vectors by id) and ``dim`` (what their width must be) for
     ``precomputed``.
     """
-    from trieline.encode.cache import CachedEncoder
     from trieline.encode.precomputed import PrecomputedEncoder
+
+    precision = precision or settings.precision
+    match settings.kind:
+        case "precomputed":
+            return PrecomputedEncoder(items, queries, dim=dim)
+        case "clip":
+            return _clip(settings, cache, device, precision)
+        case "image":
+            from trieline.encode.fusion import FusedEncoder
+
+            pictures = _pictures(settings, cache, device)
+            return FusedEncoder(None, pictures, f"{pictures.fingerprint} norm=l2")
+        case "projection":
+            return _projection(settings, cache, device, precision)
+        case _:
+            static = settings.kind == "static"
+            return _texts(settings, cache, device, precision, static=static)
+
+
+def _texts(
+    settings: EncodeSettings,
+    cache: Path | None,
+    device: str,
+    precision: Precision,
+    *,
+    static: bool,
+) -> TextEncoder | StaticEncoder | CachedEncoder:
+    from trieline.encode.cache import CachedEncoder
     from trieline.encode.static import StaticEncoder
     from trieline.encode.text import TextEncoder
 
-    if settings.kind == "precomputed":
-        return PrecomputedEncoder(items, queries, dim=dim)
     encoder: TextEncoder | StaticEncoder
-    if settings.kind == "static":
+    if static:
         # "minilm" is what the setting says when nobody chose: it has no static vectors.
         model = "wordllama" if settings.model == "minilm" else settings.model
         encoder = StaticEncoder(model, max_tokens=settings.max_tokens)
@@ -76,6 +107,47 @@ def open_encoder(
             max_tokens=settings.max_tokens,
             batch=settings.batch,
             device=device,
-            precision=precision or settings.precision,
+            precision=precision,
         )
     return encoder if cache is None else CachedEncoder(encoder, cache)
+
+
+def _clip(
+    settings: EncodeSettings, cache: Path | None, device: str, precision: Precision
+) -> Encoder:
+    from trieline.encode.clip import DEFAULT_CLIP, Clip, open_clip
+
+    clip = Clip(
+        DEFAULT_CLIP if settings.model == "minilm" else settings.model,
+        max_tokens=settings.max_tokens,
+        batch=settings.batch,
+        device=device,
+        precision=precision,
+    )
+    return open_clip(clip, cache, settings.fusion)
+
+
+def _pictures(
+    settings: EncodeSettings, cache: Path | None, device: str
+) -> PictureTower | CachedEncoder:
+    from trieline.encode.efficientnet import EfficientNetLite
+    from trieline.encode.towers import PictureTower, remember
+
+    model = EfficientNetLite(settings.image_model, device=device)
+    return remember(PictureTower(lambda: model, model.fingerprint, settings.batch), cache)
+
+
+def _projection(
+    settings: EncodeSettings, cache: Path | None, device: str, precision: Precision
+) -> Encoder:
+    from trieline.encode.projected import fuse_projected
+    from trieline.encode.projection import load_projection
+    from trieline.encode.weights import files_digest
+
+    file = Path(settings.projection).expanduser()
+    maps = load_projection(file)
+    pictures = _pictures(settings, cache, device) if settings.image_model else None
+    digest = files_digest(file.parent, [file])[:32]
+    static = maps.encoders[0].startswith("static ")  # the file knows what it was trained on
+    texts = _texts(settings, cache, device, precision, static=static)
+    return fuse_projected(texts, pictures, maps, digest)

@@ -1,4 +1,4 @@
-"""Vectors of texts that were encoded before: by the exact text and the encoder's fingerprint.
+"""Vectors that were made before: by the exact text, or picture, and the encoder's fingerprint.
 
 Only what is new is encoded, each text once, and what is encoded is on disk some twenty seconds
 later: a killed run goes on where it was. The trap: a key is a checksum of the text, so a corpus
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
@@ -26,7 +26,7 @@ _FIRST_BLOCK, _SMALLEST_BLOCK, _LARGEST_BLOCK = 256, 64, 2048  # texts
 
 
 class TextVectors(Protocol):
-    """An encoder that reads nothing but text, each text by itself."""
+    """An encoder of things that a string stands for, each by itself: texts, paths of pictures."""
 
     @property
     def dim(self) -> int:
@@ -47,12 +47,20 @@ class CachedEncoder:
     """An encoder with a memory. Several processes may share the folder."""
 
     def __init__(
-        self, encoder: TextVectors, folder: Path, *, seconds: float = 20.0, fewest: int = 32
+        self,
+        encoder: TextVectors,
+        folder: Path,
+        *,
+        seconds: float = 20.0,
+        fewest: int = 32,
+        key: Callable[[str], bytes] = str.encode,
+        what: str = "encoding texts",
     ) -> None:
         """``seconds``: about how much work a kill may cost. ``fewest``: calls with fewer new texts
         than this are not kept: a file for every single question would cost more than it saves.
+        ``key``: what a text is known by, where that is not the text: the content of a picture.
         """
-        self._encoder = encoder
+        self._encoder, self._key, self._what = encoder, key, what
         self.fingerprint = encoder.fingerprint
         name = hashlib.sha256(self.fingerprint.encode()).hexdigest()
         self._shelf = Shelf(Path(folder) / "vectors" / name, about=self.fingerprint)
@@ -68,11 +76,11 @@ class CachedEncoder:
     def encode(self, things: Sequence[Item] | Sequence[Query], watch: Watch = silent) -> Floats:
         """float32[N, D]: found where they are known, else encoded and kept."""
         texts = self._encoder.texts(things)
-        keys, first, inverse = _distinct(texts)
+        keys, first, inverse = _distinct([self._key(text) for text in texts])
         vectors = np.empty((len(keys), self.dim), dtype=np.float32)
         found = self._shelf.fetch(keys, vectors)
         missing = np.flatnonzero(~found)
-        with watch("encoding texts", len(keys)) as task:
+        with watch(self._what, len(keys)) as task:
             task.advance(len(keys) - len(missing), "from the cache")
             for start, stop in self._blocks(len(missing)):
                 rows = missing[start:stop]
@@ -96,13 +104,13 @@ class CachedEncoder:
             start = stop
 
 
-def _distinct(texts: Sequence[str]) -> tuple[Keys, list[int], list[int]]:
+def _distinct(known_by: Sequence[bytes]) -> tuple[Keys, list[int], list[int]]:
     """The key of each different text, where it stands first, and for each text its key's number."""
     numbers: dict[bytes, int] = {}
     first: list[int] = []
     inverse: list[int] = []
-    for position, text in enumerate(texts):
-        number = numbers.setdefault(hashlib.sha256(text.encode()).digest(), len(first))
+    for position, content in enumerate(known_by):
+        number = numbers.setdefault(hashlib.sha256(content).digest(), len(first))
         if number == len(first):
             first.append(position)
         inverse.append(number)

@@ -34,7 +34,8 @@ def use_onednn(model: nn.Module) -> bool:
         return False
     for parent in list(model.modules()):
         for name, child in parent.named_children():
-            if type(child) is nn.Linear:  # a subclass has a reason to be one
+            # A subclass has a reason to be one; oneDNN knows no fp64.
+            if type(child) is nn.Linear and child.weight.dtype == torch.float32:
                 setattr(parent, name, OneDnnLinear(child))
     return True
 

@@ -21,14 +21,14 @@ from trieline.encode.onednn import use_onednn
 from trieline.errors import SettingsError
 from trieline.types import Floats
 
-__all__ = ["SentenceModel"]
+__all__ = ["SentenceModel", "quietly", "usable_device"]
 
 
 class SentenceModel:
     """The model of a folder, on a device, in a precision."""
 
     def __init__(self, folder: Path, *, device: str, bf16: bool, max_tokens: int) -> None:
-        self._device = _device(device)
+        self._device = usable_device(device)
         self._model = _load(folder, self._device)
         self._max_tokens = max_tokens
         self._one_at_a_time = threading.Lock()
@@ -76,7 +76,8 @@ class SentenceModel:
         return found
 
 
-def _device(name: str) -> torch.device:
+def usable_device(name: str) -> torch.device:
+    """The device of a name, tried out."""
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
@@ -94,7 +95,7 @@ def _load(folder: Path, device: torch.device) -> Any:
 
     try:
         # Weights that a file lacks would be drawn at random: not from the user's generator.
-        with _quietly(), torch.random.fork_rng(devices=[]):
+        with quietly(), torch.random.fork_rng(devices=[]):
             model: Any = SentenceTransformer(
                 str(folder), device=str(device), local_files_only=True
             ).eval()
@@ -120,7 +121,7 @@ def _longest(model: Any) -> int:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """No progress bars and no advice from transformers while this lasts."""
     from transformers.utils import logging as library
 

@@ -4,7 +4,7 @@
     codes = resolve(docids.assign(vectors), settings, docids=docids, vectors=vectors)
     later = resolve(docids.assign(new), settings, docids=docids, vectors=new, taken=codes)
 
-Belongs here: schemes (residual, tree, atomic), what becomes of collisions, and figures on the
+Belongs here: schemes (residual, pro, tree, atomic), what becomes of collisions, and figures on the
 result. Does not: encoding items (encode), which docids exist and whose they are (index).
 """
 
@@ -14,8 +14,10 @@ from trieline.config import IdSettings
 from trieline.errors import SettingsError
 from trieline.ids.atomic import AtomicIds
 from trieline.ids.collisions import resolve
-from trieline.ids.docids import Arrays, Docids
+from trieline.ids.docids import Arrays, Docids, Judged
+from trieline.ids.pro import ProIds
 from trieline.ids.residual import ResidualIds
+from trieline.ids.schedule import schedule
 from trieline.ids.stats import LevelStats, Stats, stats
 from trieline.ids.tree import TreeIds
 from trieline.types import Floats
@@ -23,7 +25,9 @@ from trieline.types import Floats
 __all__ = [
     "AtomicIds",
     "Docids",
+    "Judged",
     "LevelStats",
+    "ProIds",
     "ResidualIds",
     "Stats",
     "TreeIds",
@@ -31,6 +35,7 @@ __all__ = [
     "load_docids",
     "open_docids",
     "resolve",
+    "schedule",
     "stats",
 ]
 
@@ -41,6 +46,8 @@ def open_docids(settings: IdSettings, seed: int = 0, modalities: tuple[str, ...]
     match settings.scheme:
         case "residual":
             return ResidualIds(settings, seed, modalities)
+        case "pro":
+            return ProIds(settings, seed, modalities)
         case "tree":
             return TreeIds(settings, seed)
         case "atomic":
@@ -53,6 +60,8 @@ def load_docids(settings: IdSettings, arrays: Arrays) -> Docids:
     match settings.scheme:
         case "residual":
             return ResidualIds.from_arrays(settings, arrays)
+        case "pro":
+            return ProIds.from_arrays(settings, arrays)
         case "tree":
             return TreeIds.from_arrays(settings, arrays)
         case "atomic":
@@ -66,14 +75,15 @@ def codebooks_of(docids: Docids) -> list[Floats]:
 
 def _check(settings: IdSettings) -> None:
     """What goes together only in some schemes."""
-    if settings.scheme != "residual" and settings.collisions == "reassign":
+    words = settings.scheme in ("residual", "pro")
+    if not words and settings.collisions == "reassign":
         raise SettingsError(
             f"ids.collisions='reassign' needs codes that stand for vectors: {settings.scheme} "
             "docids have none, and are unique as they are. Leave it at 'keep'."
         )
-    if settings.scheme != "residual" and settings.modality:
+    if not words and settings.modality:
         raise SettingsError(
-            f"ids.modality=true goes with ids.scheme='residual', not '{settings.scheme}'."
+            f"ids.modality=true goes with ids.scheme='residual' or 'pro', not '{settings.scheme}'."
         )
     if not 2 <= settings.extra <= 65536:
         raise SettingsError(f"ids.extra={settings.extra}: a level holds 2 to 65536 codes.")

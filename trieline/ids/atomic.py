@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from trieline.config import IdSettings
 from trieline.errors import SettingsError
-from trieline.ids.docids import Arrays, fingerprint_of, named_array, one_row_an_item, unfitted
+from trieline.ids.docids import (
+    Arrays,
+    Judged,
+    fingerprint_of,
+    named_array,
+    one_row_an_item,
+    unfitted,
+)
 from trieline.ids.vectors import checked
 from trieline.types import Codes, Floats
 from trieline.watch import Watch, silent
@@ -49,7 +56,12 @@ class AtomicIds:
         return fingerprint_of(self.settings, self.arrays())
 
     def fit(
-        self, items: Floats, *, labels: Sequence[str] | None = None, watch: Watch = silent
+        self,
+        items: Floats,
+        *,
+        labels: Sequence[str] | None = None,
+        judged: Judged | None = None,
+        watch: Watch = silent,
     ) -> Self:
         count, self._width = checked(items).shape
         if count > _MOST:
@@ -59,6 +71,9 @@ class AtomicIds:
             )
         self._room = min(_MOST, max(2, count + -(-count // 10)))
         return self
+
+    def project(self, vectors: Floats) -> Floats:
+        return vectors
 
     def assign(self, items: Floats, *, labels: Sequence[str] | None = None) -> Codes:
         self._need_room()

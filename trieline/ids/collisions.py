@@ -32,7 +32,7 @@ Table = NDArray[np.uint16]  # [R, L]
 
 def numbers_items(settings: IdSettings) -> bool:
     """Whether the last level of a docid tells items of equal docids apart."""
-    return settings.scheme != "residual" or settings.collisions == "extra"
+    return settings.scheme not in ("residual", "pro") or settings.collisions == "extra"
 
 
 def resolve(
@@ -59,7 +59,7 @@ def resolve(
             "give resolve(..., vectors=...)."
         )
     mover = _Mover(codes.codes, there, docids.codebooks, settings)
-    return codes._replace(codes=mover.settled(vectors[codes.owner]))
+    return codes._replace(codes=mover.settled(docids.project(vectors)[codes.owner]))
 
 
 def _numbered(table: Table, taken: Table | None, size: int, settings: IdSettings) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ from trieline.watch import Watch, silent
 __all__ = [
     "Arrays",
     "Docids",
+    "Judged",
     "fingerprint_of",
     "named_array",
     "one_row_an_item",
@@ -31,6 +32,14 @@ __all__ = [
 
 Arrays = Mapping[str, NDArray[np.generic]]
 """Plain named arrays, as safetensors keeps them."""
+
+
+class Judged(NamedTuple):
+    """Training queries as vectors, and the items that answer them."""
+
+    queries: Floats  # [Q, D]
+    query: NDArray[np.int64]  # [P] row of a query
+    item: NDArray[np.int64]  # [P] row of an item that answers it
 
 
 class Docids(Protocol):
@@ -49,9 +58,20 @@ class Docids(Protocol):
         """The same for two of them that give the same docids, and for no others."""
 
     def fit(
-        self, items: Floats, *, labels: Sequence[str] | None = None, watch: Watch = silent
+        self,
+        items: Floats,
+        *,
+        labels: Sequence[str] | None = None,
+        judged: Judged | None = None,
+        watch: Watch = silent,
     ) -> Self:
-        """Learn from ``items`` float32[N, D]; ``labels`` are the items' modalities."""
+        """Learn from ``items`` float32[N, D]; ``labels`` are the items' modalities.
+
+        ``judged`` is for schemes that learn from queries; others do not look at it.
+        """
+
+    def project(self, vectors: Floats) -> Floats:
+        """Vectors of items or queries [n, D], brought to where the codebooks are."""
 
     def assign(self, items: Floats, *, labels: Sequence[str] | None = None) -> Codes:
         """One row an item, in order, collisions not settled."""
@@ -67,7 +87,10 @@ def one_row_an_item(codes: NDArray[np.uint16]) -> Codes:
 
 def fingerprint_of(settings: IdSettings, arrays: Arrays) -> str:
     """sha256 over the settings and every array: name, type, shape, bytes."""
-    digest = hashlib.sha256(msgspec.json.encode(settings))
+    told = msgspec.to_builtins(settings)
+    if settings.scheme != "pro":  # so that docids from before there was PRO keep theirs
+        del told["pro"]
+    digest = hashlib.sha256(msgspec.json.encode(told))
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())

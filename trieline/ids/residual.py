@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from trieline.config import IdSettings
 from trieline.errors import DataError, IndexMismatch, SettingsError
 from trieline.ids.assign import assign, reconstruct
-from trieline.ids.docids import Arrays, fingerprint_of, named_array, one_row_an_item, unfitted
+from trieline.ids.docids import (
+    Arrays,
+    Judged,
+    fingerprint_of,
+    named_array,
+    one_row_an_item,
+    unfitted,
+)
 from trieline.ids.ema import refine_ema
 from trieline.ids.gradient import refine_gradient
 from trieline.ids.start import start_books, training_sample
@@ -72,7 +79,12 @@ class ResidualIds:
         return fingerprint_of(self.settings, self.arrays())
 
     def fit(
-        self, items: Floats, *, labels: Sequence[str] | None = None, watch: Watch = silent
+        self,
+        items: Floats,
+        *,
+        labels: Sequence[str] | None = None,
+        judged: Judged | None = None,
+        watch: Watch = silent,
     ) -> Self:
         items = checked(items)
         self._modality_codes(labels, len(items))
@@ -94,6 +106,13 @@ class ResidualIds:
             )
         self._books = books
         return self
+
+    def take(self, books: Sequence[Floats]) -> None:
+        """Go on with these codebooks, which somebody has learnt further."""
+        self._books = list(books)
+
+    def project(self, vectors: Floats) -> Floats:
+        return vectors
 
     def assign(self, items: Floats, *, labels: Sequence[str] | None = None) -> Codes:
         self._need_books()

@@ -1,7 +1,9 @@
 """How docids are spread: which codes are used, how evenly, and where items still look alike.
 
 Entropy of a level is that of its codes over all rows, in bits; perplexity is 2 to its power: the
-number of codes that an even spread of the same entropy would use.
+number of codes that an even spread of the same entropy would use. The Gini coefficient of a level
+is 0 where all its codes have as many rows and near 1 where a few codes have them all; unused codes
+count.
 The trap: full utilisation says little. What counts is how evenly codes are used (perplexity) and
 how soon prefixes tell items apart (colliding).
 """
@@ -30,6 +32,7 @@ class LevelStats(NamedTuple):
     utilisation: float  # used / size
     entropy: float  # bits
     perplexity: float
+    gini: float  # of the rows of each code
     prefixes: int  # different prefixes that end at this level
     colliding: float  # share of items that share their prefix with another item
 
@@ -64,6 +67,7 @@ class Stats(NamedTuple):
             Column("utilisation", ".1%"),
             Column("entropy", ".2f"),
             Column("perplexity", ",.1f"),
+            Column("Gini", ".3f"),
             Column("prefixes", ",d"),
             Column("colliding", ".1%"),
         )
@@ -116,9 +120,18 @@ def _level(
         utilisation=len(counts) / size,
         entropy=entropy,
         perplexity=2.0**entropy,
+        gini=_gini(counts, size),
         prefixes=int(groups.max(initial=-1)) + 1,
         colliding=colliding,
     )
+
+
+def _gini(counts: NDArray[np.int64], size: int) -> float:
+    """Of ``size`` codes, of which those with rows have ``counts``."""
+    if not len(counts):
+        return 0.0
+    ranks = np.arange(size - len(counts) + 1, size + 1)  # the unused come first
+    return float((2 * ranks - size - 1) @ np.sort(counts) / (size * counts.sum()))
 
 
 def _crowding(

@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from trieline.config import IdSettings
 from trieline.ids.assign import assign
-from trieline.ids.docids import Arrays, fingerprint_of, named_array, one_row_an_item, unfitted
+from trieline.ids.docids import (
+    Arrays,
+    Judged,
+    fingerprint_of,
+    named_array,
+    one_row_an_item,
+    unfitted,
+)
 from trieline.ids.kmeans import cluster
 from trieline.ids.vectors import checked
 from trieline.types import Codes, Floats
@@ -52,7 +59,12 @@ class TreeIds:
         return fingerprint_of(self.settings, self.arrays())
 
     def fit(
-        self, items: Floats, *, labels: Sequence[str] | None = None, watch: Watch = silent
+        self,
+        items: Floats,
+        *,
+        labels: Sequence[str] | None = None,
+        judged: Judged | None = None,
+        watch: Watch = silent,
     ) -> Self:
         items = checked(items)
         centres = [np.zeros((1, items.shape[1]), dtype=np.float32)]
@@ -77,6 +89,9 @@ class TreeIds:
         self._centres = np.concatenate(centres)
         self._first, self._children = np.array(first), np.array(children)
         return self
+
+    def project(self, vectors: Floats) -> Floats:
+        return vectors
 
     def assign(self, items: Floats, *, labels: Sequence[str] | None = None) -> Codes:
         self._need_tree()

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from trieline.errors import DataError, DimensionError
 from trieline.types import Floats
 
-__all__ = ["checked", "distinct", "group_sums", "sample"]
+__all__ = ["checked", "distinct", "group_sums", "sample", "unit"]
 
 _BLOCK = 8192  # rows copied at a time
 
@@ -36,6 +36,13 @@ def checked(items: NDArray[np.floating], width: int | None = None) -> Floats:
                 "Remove the item or encode it again."
             )
     return items
+
+
+def unit(vectors: Floats) -> Floats:
+    """Each of length one; a vector of zeros stays one."""
+    lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
+    made: Floats = vectors / np.maximum(lengths, np.float32(1e-12))[:, None]
+    return made
 
 
 def sample(items: Floats, rows: int, seed: int) -> Floats:
