@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from trieline.config import ModelSettings
+from trieline.decode import beam_search
 from trieline.errors import SettingsError
+from trieline.index import Trie
 from trieline.model import Asked, Speller, build_speller
 from trieline.model.linear import Precision, Rows, make_linear, narrowed, works
 from trieline.model.packed import pack
 from trieline.model.stepper import Stepper
+from trieline.types import Codes
 
 SIZES = (5, 4, 6, 3, 7)
 DIM = 16
@@ -134,3 +140,17 @@ def test_only_a_cpu_is_packed_for() -> None:
     model.to("meta")
     with pytest.raises(SettingsError, match="packed weights are for a CPU"):
         pack(model)
+
+
+@pytest.mark.parametrize("normalise", ["level", "legal", "vocab", "raw"])
+def test_a_speller_in_bf16_reads_vectors_as_they_come(normalise: Any) -> None:
+    """What other devices than a CPU search with; queries stay fp32."""
+    model = speller()
+    rounded = copy.deepcopy(model).to(torch.bfloat16).eval()
+    rng = np.random.default_rng(3)
+    table = np.stack([rng.integers(0, size, 50) for size in SIZES], 1).astype(np.uint16)
+    trie = Trie.build(Codes(table, np.arange(50, dtype=np.uint32)), SIZES)
+    plain = beam_search(model, asked(4), trie, beam=20, k=5, normalise=normalise)
+    found = beam_search(rounded, asked(4), trie, beam=20, k=5, normalise=normalise)
+    for ours, theirs in zip(found, plain, strict=True):
+        np.testing.assert_allclose(np.sort(ours.scores), np.sort(theirs.scores), atol=0.2)

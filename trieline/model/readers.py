@@ -61,7 +61,7 @@ class VectorReader(nn.Module):
     def forward(self, asked: Asked) -> Memory:
         assert asked.vector is not None
         # Unit vectors have tiny coordinates: bring them to the size that layers expect.
-        scaled = asked.vector * self.dim**0.5
+        scaled = (asked.vector * self.dim**0.5).to(self.project.weight.dtype)
         states = self.norm(self.project(scaled).view(-1, self.tokens, self.width))
         mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
         if self.encoder is not None:
