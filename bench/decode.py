@@ -76,10 +76,7 @@ def searching(
 
 
 def one_by_one(asked: Asked) -> list[Asked]:
-    return [
-        Asked(*(None if field is None else field[n : n + 1] for field in asked))
-        for n in range(asked.queries)
-    ]
+    return [asked.some(slice(n, n + 1)) for n in range(asked.queries)]
 
 
 def each(works: list[Callable[[], Any]]) -> Callable[[], None]:

@@ -70,7 +70,7 @@ def finished(device: str, work: Callable[[], Any]) -> Callable[[], None]:
 def measure(device: str, rounds: int) -> dict[str, Any]:
     world = World(PRO, 10_000)
     asked = world.ask(max(BATCHES))
-    few, fewer = _first(asked, COMPARED), _first(asked, EXACT)
+    few, fewer = asked.some(slice(COMPARED)), asked.some(slice(EXACT))
     there = on_device(world.speller, device)
     spells: dict[str, Spells] = {"fp32": there, "bf16": quickest(there, "bf16")}
     told: dict[str, Any] = {"device": _name(device), "machine": machine(), "agreement": {}}
@@ -88,19 +88,15 @@ def measure(device: str, rounds: int) -> dict[str, Any]:
     works: dict[str, Callable[[], None]] = {}
     for batch in BATCHES:
         for name, speller in spells.items():
-            work = partial(search, world, speller, _first(asked, batch))
+            work = partial(search, world, speller, asked.some(slice(batch)))
             works[f"{name}, batch {batch}"] = finished(device, work)
     world.t5.to(device)
     world.speller.to(device)
-    rival, one = Rival(world, "fp32", K), _first(asked, 1).to(device)
+    rival, one = Rival(world, "fp32", K), asked.some(slice(1)).to(device)
     works["generate fp32, batch 1"] = finished(device, partial(rival, one))
     ms = in_turns(works, rounds, clock=time.perf_counter)
     told["ms_a_query"] = {name: spent / _batch_of(name) for name, spent in ms.items()}
     return told
-
-
-def _first(asked: Asked, count: int) -> Asked:
-    return Asked(*(None if field is None else field[:count] for field in asked))
 
 
 def _batch_of(name: str) -> int:

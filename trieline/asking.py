@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from trieline.catalog import Catalog
 from trieline.config import Recipe
@@ -82,7 +83,8 @@ class Asker:
             vectors = self.encoder.encode(queries, watch if len(queries) > _MANY else silent)
         if model.query == "tokens" and self._tokenizer is None:
             self._tokenizer = load_tokenizer(model.text_model)
-        size = self.recipe.decode.batch
+        # Few queries are spread over the workers, which are as many as torch has threads.
+        size = max(1, min(self.recipe.decode.batch, -(-len(queries) // torch.get_num_threads())))
         ready: list[Batch] = []
         for low in range(0, len(queries), size):
             some = queries[low : low + size]

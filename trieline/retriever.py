@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 
@@ -282,10 +283,9 @@ class Retriever:
             if number is not None and qrel.relevance > 0:
                 wanted[qrel.query_id].append(self.catalog.docids(number))
         asked = [query for query in queries if wanted[query.id]]
-        targets = [np.concatenate(wanted[query.id]) for query in asked]
-        size = self.recipe.decode.batch
-        parts = [targets[low : low + size] for low in range(0, len(asked), size)]
+        targets = iter([np.concatenate(wanted[query.id]) for query in asked])
         ready = self._asker.ready(asked, watch, guided=self.recipe.decode.guided)
+        parts = [list(islice(targets, batch.asked.queries)) for batch in ready]
         counters: list[SurvivalCounter] = []
         with watch("following prefixes", len(asked)) as task, one_thread_each() as workers:
 

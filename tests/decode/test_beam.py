@@ -227,3 +227,28 @@ def test_any_trie(rows: list[tuple[int, ...]], width: int) -> None:
 
 
 MODEL, QUESTION = speller(), asked(1)
+
+
+@pytest.mark.parametrize("guided", [False, True])
+def test_k_items_come_back_where_items_have_many_docids(guided: bool) -> None:
+    """Ten beams may be the docids of two items; a filter of the trie must not matter either."""
+    rng = np.random.default_rng(5)
+    table = np.stack([rng.integers(0, size, 240) for size in SIZES], 1).astype(np.uint16)
+    trie = Trie.build(Codes(table, np.repeat(np.arange(30, dtype=np.uint32), 8)), SIZES)
+    books = [rng.standard_normal((size, DIM)).astype(np.float32) for size in SIZES]
+    questions, guides = asked(6), [Geometric(books, 0.5)] if guided else []
+    assert questions.vector is not None
+    vectors = questions.vector.numpy() if guided else None
+
+    def items(k: int, beam: int, trie: Trie = trie) -> list[list[int]]:
+        found = beam_search(MODEL, questions, trie, beam=beam, k=k, guides=guides, vectors=vectors)
+        return [own.items.tolist() for own in found]
+
+    narrow = items(10, 10)
+    assert all(len(own) == len(set(own)) == 10 for own in narrow)
+    assert all(len(own) == 30 for own in items(40, 40)), "all there are, and no more"
+    few = trie.restrict(np.arange(30) < 3)
+    assert all(sorted(own) == [0, 1, 2] for own in items(10, 10, few))
+    seen: list[int] = []
+    beam_search(MODEL, questions, trie, beam=10, k=10, observe=lambda e: seen.append(e.level))
+    assert seen == list(range(len(SIZES))), "who observes a beam sees one"

@@ -89,15 +89,41 @@ def beam_search(
 ) -> list[Found]:
     """The best ``k`` items of every query. ``vectors`` [B, D] are what guides compare with.
 
-    The beam is never narrower than ``k``, so that k items come back wherever the trie has them.
+    The beam is never narrower than ``k``, and where its docids are those of fewer items, because
+    items have several, the query is asked again with one twice as wide: so k items come back
+    wherever the trie has them. (Not with ``observe``, which wants to see this beam.)
     ``tails=False`` spells forced tails level by level; the results are the same.
     """
     check_search(speller.sizes, trie, beam, k)
     if guides and vectors is None:
         raise SettingsError("guides compare with query vectors: pass vectors=.")
-    search = _Search(speller.stepper(), trie, max(beam, k), k, normalise, guides)
+    width = max(beam, k)
+    search = _Search(speller.stepper(), trie, width, k, normalise, guides)
     search.tails = tails and not trace and observe is None
-    return search.run(asked, vectors, trace, observe)
+    found = search.run(asked, vectors, trace, observe)
+    short = np.array([q for q, own in enumerate(found) if len(own.items) < k], np.int64)
+    if observe is not None or not len(short) or width >= trie.docids or _has_all(found, trie):
+        return found
+    again = beam_search(
+        speller,
+        asked.some(short),
+        trie,
+        beam=2 * width,
+        k=k,
+        normalise=normalise,
+        guides=guides,
+        vectors=None if vectors is None else vectors[short],
+        trace=trace,
+        tails=tails,
+    )
+    for query, own in zip(short.tolist(), again, strict=True):
+        found[query] = own
+    return found
+
+
+def _has_all(found: Sequence[Found], trie: Trie) -> bool:
+    """Whether every query has every item there is, so that no wider beam could bring more."""
+    return min(len(own.items) for own in found) == len(np.unique(trie.owner))
 
 
 def check_search(sizes: tuple[int, ...], trie: Trie, beam: int, k: int) -> None:

@@ -89,7 +89,7 @@ def exact_search(
     answers: list[Exact] = []
     for low in range(0, asked.queries, _TOGETHER):
         some = slice(low, low + _TOGETHER)
-        few = Asked(*(None if field is None else field[some] for field in asked))
+        few = asked.some(some)
         search = _Search(speller, few, trie, k, normalise, None if votes is None else votes[some])
         while search.advance(batch, budget):
             pass

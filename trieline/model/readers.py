@@ -12,7 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from trieline.errors import SettingsError
@@ -41,6 +43,11 @@ class Asked(NamedTuple):
 
     def to(self, device: torch.device | str) -> Asked:
         return Asked(*(None if field is None else field.to(device) for field in self))
+
+    def some(self, chosen: NDArray[np.int64] | slice) -> Asked:
+        """Only these queries."""
+        rows = chosen if isinstance(chosen, slice) else torch.from_numpy(chosen)
+        return Asked(*(None if field is None else field[rows] for field in self))
 
     @property
     def queries(self) -> int:
