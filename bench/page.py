@@ -21,14 +21,14 @@ from measures import machine
 
 from trieline.evaluate.table import Column, Table, to_markdown
 
-__all__ = ["main"]
+__all__ = ["main", "page_of", "read_figures"]
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PLOTS = HERE / "plots"
 RUNS = {
     "decode": ["decode.py", "--json"],
-    "trained": ["trained.py", "--json"],
+    "trained": ["trained.py", "--limit", "200", "--json"],
     "growth": ["growth.py", "--json"],
     "living": ["living.py", "--json"],
 }
@@ -50,9 +50,23 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     for name in options.run:
         run(name)
-    found = {file.stem: json.loads(file.read_text("utf-8")) for file in RESULTS.glob("*.json")}
-    text = "\n".join([HEAD, *sections(found)])
-    (HERE / "RESULTS.md").write_text(text.rstrip() + "\n", encoding="utf-8")
+    found = read_figures()
+    if "growth" in found:
+        plot_growth(found["growth"]["figures"])
+    if "trained" in found:
+        plot_quality(found["trained"]["figures"])
+    (HERE / "RESULTS.md").write_text(page_of(found), encoding="utf-8")
+
+
+def read_figures() -> dict[str, Figures]:
+    """What each benchmark has left."""
+    files = sorted(RESULTS.glob("*.json"))
+    return {file.stem: json.loads(file.read_text("utf-8")) for file in files}
+
+
+def page_of(found: Mapping[str, Figures]) -> str:
+    """The whole text."""
+    return "\n".join([HEAD, *sections(found)]).rstrip() + "\n"
 
 
 def run(name: str) -> None:
@@ -125,7 +139,6 @@ def trained(figures: Figures) -> str:
         "recipe `demo` with each softmax; omega chosen on dev. "
         f"{about['trie_bytes_an_item']:.1f} bytes an item, dense {about['bytes_an_item']:,.0f}.\n"
     )
-    plot_quality(quality)
     shown = "![quality against time](plots/quality.svg)\n"
     return "\n".join([said, to_markdown(Table(columns, tuple(rows))), shown, bars(rest)])
 
@@ -145,7 +158,6 @@ def growth(figures: Figures) -> str:
         *(Column(f"ms, {size:,} items", ",.3g") for size in sizes),
         Column("bytes an item", ",.1f"),
     )
-    plot_growth(figures)
     said = (
         "Dense search is another kind of search and faster, above all approximate search: what "
         "generative retrieval saves is bytes, and a vector index to keep. Dictionaries of prefixes "
@@ -205,7 +217,8 @@ def plot_growth(figures: Figures) -> None:
     _save(axes, "bytes", legend=False)
 
 
-def plot_quality(quality: Figures) -> None:
+def plot_quality(figures: Figures) -> None:
+    quality = {what: own for what, own in figures.items() if "ms" in own}
     axes = _axes("ms a query", "nDCG@10")
     lines: dict[str, list[tuple[float, float]]] = {}
     for what, own in quality.items():

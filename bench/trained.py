@@ -47,7 +47,7 @@ __all__ = ["main", "measure"]
 
 K, MEASURE = 10, "nDCG@10"
 OMEGAS = (0.0, 3.0, 10.0, 30.0, 100.0)
-BEAMS = (1, 2, 5, 10, 20, 50, 100)
+BEAMS = (10, 20, 50, 100, 200)
 BUDGET = 5000
 
 

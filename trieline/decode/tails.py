@@ -157,13 +157,19 @@ def _score(
     codes = tails.codes[docid, levels]
     query = stems.query[tails.stem[docid]]
     read = stepper.extend(parents, codes, levels, query, keep=False)
+    # One product for all levels: the codes of all levels are many, and reading their weights once
+    # a level took longer than multiplying.
+    sums = stepper.totals(read.states) if normalise == "vocab" else None
     for offset in range(int(rows.max())):
         here = np.flatnonzero(step == offset)
         level = stems.level + 1 + offset
         states = read.states[torch.from_numpy(here).to(read.states.device)]
         table = stepper.logits(states, level)
         nodes = tails.nodes[docid[here], level] if len(tails.nodes) else here
-        totals = step_totals(stepper, trie, states, table, level, nodes, normalise)
+        if sums is None:
+            totals = step_totals(stepper, trie, states, table, level, nodes, normalise)
+        else:
+            totals = sums[here].astype(np.float64)
         said = table[np.arange(len(here)), tails.codes[docid[here], level]]
         total[which[here]] += said - totals
     return total

@@ -95,18 +95,10 @@ class PackedSpeller:
             self.start = alphabet.start.detach().float().numpy().copy()
             bias = decoder.bias(self.levels)[0].permute(1, 2, 0)  # [T, T, H]
             self.bias = bias.float().contiguous().numpy().copy()
-            self.joint = alphabet.output.detach() * norm
-        self._all: Linear | None = None
 
     def stepper(self) -> PackedStepper:
         """For one batch of queries."""
         return PackedStepper(self)
-
-    def joint_head(self) -> Linear:
-        """The codes of all levels; packed when first asked for."""
-        if self._all is None:
-            self._all = make_linear(self.joint, self.precision)
-        return self._all
 
 
 def _packed_layer(block: Block, precision: Precision) -> _Layer:
@@ -182,8 +174,12 @@ class PackedStepper:
 
     @torch.inference_mode()
     def totals(self, states: Tensor) -> Floats:
-        joint = torch.from_numpy(self._spelled(self.model.joint_head(), states))
-        total: Floats = joint.logsumexp(-1).numpy()
+        # Level by level: a product with all codes at once would not stay in the caches.
+        parts = [
+            torch.from_numpy(self._spelled(head, states)).logsumexp(-1)
+            for head in self.model.spelled
+        ]
+        total: Floats = torch.stack(parts).logsumexp(0).numpy()
         return total
 
     def _spelled(self, head: Linear, states: Tensor) -> Floats:
