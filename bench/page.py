@@ -213,7 +213,6 @@ def plot_growth(figures: Figures) -> None:
     held = {name: size for name, size in held.items() if not name.endswith(("bf16", "int8"))}
     drawn = axes.bar(list(held), list(held.values()), width=0.5)
     axes.bar_label(drawn, fmt="{:,.0f}")
-    axes.set_yscale("log")
     _save(axes, "bytes", legend=False)
 
 
@@ -230,6 +229,8 @@ def plot_quality(figures: Figures) -> None:
         x, y = zip(*sorted(points), strict=True)
         axes.plot(x, y, marker="*" if alone else "o", markersize=12 if alone else 5, label=name)
     axes.set_xscale("log")
+    axes.set_xticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
+    axes.minorticks_off()
     _save(axes, "quality")
 
 
@@ -252,7 +253,7 @@ def _save(axes: Any, name: str, legend: bool = True) -> None:
     import matplotlib.pyplot as plt
 
     if legend:
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     PLOTS.mkdir(exist_ok=True)
     axes.figure.tight_layout()
     axes.figure.savefig(PLOTS / f"{name}.svg", metadata={"Date": None})

@@ -43,12 +43,13 @@ from trieline.model.questions import VectorQuestions
 from trieline.show import bars
 from trieline.types import Floats, Hit, Qrel, Query
 
-__all__ = ["main", "measure"]
+__all__ = ["exact_rows", "main", "measure"]
 
 K, MEASURE = 10, "nDCG@10"
 OMEGAS = (0.0, 3.0, 10.0, 30.0, 100.0)
 BEAMS = (10, 20, 50, 100, 200)
 BUDGET = 5000
+ALL = 8  # queries for which every item is scored
 
 
 class Asked(NamedTuple):
@@ -94,6 +95,20 @@ class System:
             budget=BUDGET,
         )
 
+    def every(self, vectors: Floats) -> list[Any]:
+        """All docids spelled out in full: a beam as wide as the trie, without tails."""
+        return beam_search(
+            self.spells,
+            VectorQuestions(vectors).batch(np.arange(len(vectors))),
+            self.trie,
+            beam=self.trie.docids,
+            k=K,
+            normalise=self.normalise,
+            guides=[Geometric(self.books, self.omega)] if self.omega else [],
+            vectors=vectors,
+            tails=False,
+        )
+
     def quality(
         self, asked: Asked, search: Callable[[Floats], list[Any]]
     ) -> tuple[float, list[Any]]:
@@ -115,11 +130,15 @@ class System:
 
 
 def measure(
-    corpus: str, recipe: str, settings: Sequence[str], limit: int, rounds: int
+    corpus: str,
+    recipe: str,
+    settings: Sequence[str],
+    limit: int,
+    rounds: int,
+    beams: Sequence[int] = BEAMS,
 ) -> list[Row]:
     """All rows; the indexes are built where they are not there yet."""
-    dataset = open_dataset(corpus)
-    dataset = dataset if "dev" in dataset.splits() else hold_out(dataset)
+    dataset = with_dev(open_dataset(corpus))
     rows: list[Row] = []
     with (
         opened(dataset, recipe, settings, "level") as level,
@@ -132,15 +151,43 @@ def measure(
         for geometric in (False, True):
             for system in systems.values():
                 system.omega = best_omega(system, dev) if geometric else 0.0
-            rows += compared(systems, test, rounds, " + geometry" if geometric else "")
+            rows += compared(systems, test, rounds, " + geometry" if geometric else "", beams)
         rows += dense(dataset, level, test, rounds)
     return rows
 
 
+def exact_rows(limit: int, rounds: int, build: bool) -> list[Row]:
+    """The rows of exact search alone, on Python's documentation; none where there is no index yet
+    and none may be built."""
+    dataset = with_dev(open_dataset("python-docs"))
+    if not build and not all(kept(dataset, "demo", (), name).exists() for name in _SOFTMAXES):
+        return []
+    with (
+        opened(dataset, "demo", (), "level") as level,
+        opened(dataset, "demo", (), "legal") as legal,
+        one_thread(),
+    ):
+        systems = {"level": System(level, "level"), "legal": System(legal, "legal")}
+        rows = compared(systems, asked_of(dataset, "test", level, limit), rounds, "", (50,))
+    return [row for row in rows if row.what.startswith("legal, exact top")]
+
+
+_SOFTMAXES = ("level", "legal")
+
+
+def with_dev(dataset: Dataset) -> Dataset:
+    return dataset if "dev" in dataset.splits() else hold_out(dataset)
+
+
+def kept(dataset: Dataset, recipe: str, settings: Sequence[str], normalise: str) -> Path:
+    """Where an index stays."""
+    name = re.sub(r"\W+", "-", "-".join((dataset.name, recipe, *settings, normalise))).strip("-")
+    return cache_folder() / "bench" / f"{name}.tl"
+
+
 def opened(dataset: Dataset, recipe: str, settings: Sequence[str], normalise: str) -> Retriever:
     """The kept index of one softmax."""
-    name = re.sub(r"\W+", "-", "-".join((dataset.name, recipe, *settings, normalise))).strip("-")
-    path = cache_folder() / "bench" / f"{name}.tl"
+    path = kept(dataset, recipe, settings, normalise)
     changes = [
         f"train.normalise={normalise}",
         f"decode.normalise={normalise}",
@@ -172,7 +219,9 @@ def best_omega(system: System, dev: Asked) -> float:
     return max(found, key=lambda omega: found[omega])
 
 
-def compared(systems: dict[str, System], test: Asked, rounds: int, more: str) -> list[Row]:
+def compared(
+    systems: dict[str, System], test: Asked, rounds: int, more: str, beams: Sequence[int]
+) -> list[Row]:
     """Beams of both softmaxes, and exact search of the legal one."""
     few = [
         test.vectors[n : n + 1]
@@ -181,7 +230,7 @@ def compared(systems: dict[str, System], test: Asked, rounds: int, more: str) ->
     searches: dict[str, Callable[[Floats], list[Any]]] = {
         f"{name}{more}, beam {width}": partial(system.beam, width=width)
         for name, system in systems.items()
-        for width in BEAMS
+        for width in beams
     }
     legal = systems["legal"]
     searches[f"legal{more}, exact"] = legal.exact
@@ -193,6 +242,7 @@ def compared(systems: dict[str, System], test: Asked, rounds: int, more: str) ->
         quality, found[name] = system.quality(test, search)
         about = {"ms": ms[name], "omega": system.omega}
         rows.append(Row(f"{name}: {MEASURE}", "", quality, more=about))
+    rows.append(as_all(legal, few[:ALL], more))
     exact, beside = found[f"legal{more}, exact"], f"level{more}, beam 50"
     counted = Counted(systems["level"].spells)
     systems["level"].beam(test.vectors[:32], 50, counted)
@@ -229,6 +279,16 @@ def compared(systems: dict[str, System], test: Asked, rounds: int, more: str) ->
         )
     )
     return rows
+
+
+def as_all(system: System, few: Sequence[Floats], more: str) -> Row:
+    """Exact search beside scoring every item: the same items, but for ties, at the same scores."""
+    same = 0
+    for vector in few:
+        (exact,), (every,) = system.exact(vector), system.every(vector)
+        same += bool(exact.complete and np.allclose(exact.scores, every.scores, atol=1e-3))
+    what = f"{system.normalise}{more}, exact top {K}: scores of scoring every item"
+    return Row(what, f"of {len(few)} queries", same, len(few), at_least=True)
 
 
 def dense(dataset: Dataset, retriever: Retriever, test: Asked, rounds: int) -> list[Row]:
