@@ -38,6 +38,8 @@ from trieline.data import Dataset, MemoryDataset
 from trieline.show import bars
 from trieline.types import Hit, Qrel, Query
 
+WEIGHTS = (10.0, 30.0, 100.0, 300.0, 1000.0)  # of the geometry, after the second half is in
+
 
 class Halves(NamedTuple):
     """A dataset cut in two by its items."""
@@ -79,6 +81,8 @@ def plan(
     yield {"data": name, "system": "dense", "seed": seed}, lambda: dense(name, source, seed)
     cell = {"data": name, "system": recipe, "seed": seed, "recipe": full, "omegas": OMEGAS}
     yield cell, lambda: ours(name, source, seed, recipe, changes)
+    weighed = {**cell, "system": "weights", "omegas": WEIGHTS}
+    yield weighed, lambda: weights(name, source, seed)
 
 
 # --- halves -------------------------------------------------------------------------------------
@@ -136,7 +140,7 @@ def dense(name: str, source: Path, seed: int) -> dict[str, Any]:
 def ours(name: str, source: Path, seed: int, recipe: str, changes: Sequence[str]) -> dict[str, Any]:
     """Train on the first half, add the second, ask for both."""
     cut = halves(split(open_dataset(source)), seed)
-    path = cache_folder() / "unseen" / f"{name}-{seed}.tl"
+    path = kept(name, seed)
     path.parent.mkdir(parents=True, exist_ok=True)
     with Retriever.build(
         cut.seen, recipe, path=path, settings=changes, cache=cache_folder(), watch=bars
@@ -158,6 +162,24 @@ def ours(name: str, source: Path, seed: int, recipe: str, changes: Sequence[str]
             "bytes": retriever.bytes_per_item()["trie"],
             "training": retriever.folder.manifest.notes["training"],
         }
+
+
+def weights(name: str, source: Path, seed: int) -> dict[str, Any]:
+    """What the weight of the geometry gives and takes: the index of both halves, on dev queries."""
+    cut = halves(split(open_dataset(source)), seed)
+    told = []
+    with Retriever.load(kept(name, seed), cache=cache_folder()) as retriever:
+        missing = next((i.id for i in cut.unseen.items() if i.id not in retriever.catalog), None)
+        assert missing is None, f"{kept(name, seed)} lacks {missing}: run this seed's cell again"
+        for omega in WEIGHTS:
+            halves_at = [dev_score(retriever, half, omega) for half in cut[:2]]
+            told.append({"omega": omega, **dict(zip(HALVES, halves_at, strict=True))})
+    return {"weights": told}
+
+
+def kept(name: str, seed: int) -> Path:
+    """Where the index of a seed stays."""
+    return cache_folder() / "unseen" / f"{name}-{seed}.tl"
 
 
 def by_half(run: Mapping[str, Sequence[Hit]], cut: Halves) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def section(name: str, found: Sequence[Told]) -> str:
         cells = (spread([m[half]["means"][x] for m in means]) for x in MEASURES for half in HALVES)
         rows.append((label, *cells, mean(told["bytes"] for _, told in sides), len(sides)))
     lines = [f"## {name}", "", to_markdown(Table(columns, tuple(rows)))]
-    return "\n".join([*lines, *missing(mine), *gaps(mine), *details(mine)])
+    return "\n".join([*lines, *missing(mine), *gaps(mine), *weighed(mine), *details(mine)])
 
 
 def sides_of(mine: Sequence[Told]) -> dict[str, list[tuple[Told, Told]]]:
@@ -75,7 +75,7 @@ def spread(values: Sequence[float]) -> Cell:
 
 
 def missing(mine: Sequence[Told]) -> Iterator[str]:
-    there = {t["cell"]["seed"] for t in mine if t["cell"]["system"] != "dense"}
+    there = {t["cell"]["seed"] for t in mine if "training" in t}
     lacking = [f"seed {seed}" for seed in SEEDS if seed not in there]
     if lacking:
         yield f"Still missing: {', '.join(lacking)}.\n"
@@ -113,6 +113,27 @@ def joined(sides: Sequence[Told], half: str) -> Scores:
     values = [value for side in sides for value in side["measures"][half]["values"]]
     each = {f"{place:09d}": float(value) for place, value in enumerate(values)}
     return Scores({TESTED: mean(values)}, {TESTED: each})
+
+
+def weighed(mine: Sequence[Told]) -> Iterator[str]:
+    """What the weight of the geometry gives one half and takes from the other."""
+    own = [told["weights"] for told in mine if "weights" in told]
+    if not own:
+        return
+    columns = (
+        Column(f"{TESTED} on dev, by omega"),
+        *(Column(f"{at['omega']:g}") for at in own[0]),
+        Column("seeds", "d"),
+    )
+    rows = [
+        (half, *(spread([some[at][half] for some in own]) for at in range(len(own[0]))), len(own))
+        for half in HALVES
+    ]
+    yield to_markdown(Table(columns, tuple(rows)))
+    yield (
+        "The model spells what it was taught: added items win only where the codes outweigh it, "
+        "and that weight costs the items that it knows.\n"
+    )
 
 
 def details(mine: Sequence[Told]) -> Iterator[str]:

@@ -304,6 +304,8 @@ class Retriever:
     def add(self, items: Iterable[Item], *, replace: bool = False, watch: Watch = silent) -> int:
         """Make new items findable at once, without training. Gives back how many.
 
+        A model favours what it was taught: see ``decode.omega``, and train again after adding many.
+
         ``replace``: an item whose id is there already takes its place, in the same change.
         """
         new = list(items)
