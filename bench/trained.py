@@ -243,6 +243,17 @@ def compared(
         about = {"ms": ms[name], "omega": system.omega}
         rows.append(Row(f"{name}: {MEASURE}", "", quality, more=about))
     rows.append(as_all(legal, few[:ALL], more))
+    return rows + exact_beside_beams(systems, test, found, ms, more)
+
+
+def exact_beside_beams(
+    systems: dict[str, System],
+    test: Asked,
+    found: dict[str, list[Any]],
+    ms: dict[str, float],
+    more: str,
+) -> list[Row]:
+    """What exact search of the legal softmax costs, beside a beam of 50 of the other."""
     exact, beside = found[f"legal{more}, exact"], f"level{more}, beam 50"
     counted = Counted(systems["level"].spells)
     systems["level"].beam(test.vectors[:32], 50, counted)
@@ -257,7 +268,7 @@ def compared(
             for a, b in zip(exact, found[f"legal{more}, beam 50"], strict=True)
         ]
     )
-    rows.append(
+    return [
         Row(
             f"legal{more}, exact top {K}: decoder rows, median",
             "rows",
@@ -266,9 +277,7 @@ def compared(
             counted.rows / min(32, len(test.vectors)),
             note=note,
             more={"p95": most, "beam_50_recall": float(same)},
-        )
-    )
-    rows.append(
+        ),
         Row(
             f"legal{more}, exact top {K}: time of a query",
             "ms",
@@ -276,9 +285,8 @@ def compared(
             None,
             ms[beside],
             note=f"baseline: {beside}",
-        )
-    )
-    return rows
+        ),
+    ]
 
 
 def as_all(system: System, few: Sequence[Floats], more: str) -> Row:

@@ -193,3 +193,11 @@ def test_memory_mapped_files_serve_unchanged(
         loaded.insert(as_codes(more.pairs, trie.depth)),
         build(Table(table.sizes, table.pairs + more.pairs)),
     )
+
+
+def test_what_shares_a_docid_stays_when_all_who_shared_the_one_before_go() -> None:
+    """Two items each on two docids: the first docid is lost, the second takes over its number."""
+    pairs = [((0, 0), 0), ((0, 0), 1), ((1, 0), 2), ((1, 0), 3)]
+    left = build(Table((2, 2), pairs)).remove([0, 1])
+    assert_same(left, build(Table((2, 2), pairs[2:])))
+    assert sorted(left.items([0]).items.tolist()) == [2, 3]

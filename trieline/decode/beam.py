@@ -101,7 +101,8 @@ def beam_search(
     search = _Search(speller.stepper(), trie, width, k, normalise, guides)
     search.tails = tails and not trace and observe is None
     found = search.run(asked, vectors, trace, observe)
-    short = np.array([q for q, own in enumerate(found) if len(own.items) < k], np.int64)
+    few = np.array([len(own.items) < k for own in found], np.bool_)
+    short = np.flatnonzero(few & search.full)
     if observe is not None or not len(short) or width >= trie.docids or _has_all(found, trie):
         return found
     again = beam_search(
@@ -161,6 +162,7 @@ class _Search:
         self.votes: list[Any] = []  # each guide's state
         self.levels: list[_Level] = []
         self.last = np.empty(0, np.int64)  # query of each beam of the last level
+        self.full = np.empty(0, np.bool_)  # queries whose beam was: a wider one may find more
 
     def run(
         self,
@@ -176,9 +178,11 @@ class _Search:
             guide.start(vectors, self.trie) for guide in self.guides if vectors is not None
         ]
         complete: dict[int, Complete] = {}
+        self.full = np.zeros(count, np.bool_)
         for level in range(self.trie.depth):
             kept = self._choose(level, read, live, count, observe)
             query = live.query[kept.parents]
+            self.full |= np.bincount(query, minlength=count) >= self.width
             last = level == self.trie.depth - 1
             if trace:
                 place = np.arange(len(query)) - np.searchsorted(query, query)

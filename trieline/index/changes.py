@@ -88,7 +88,8 @@ def without(trie: Layout, sizes: tuple[int, ...], rows: Ints) -> Layout:
     some_shared = np.zeros(len(docid), bool)
     inside = some < len(trie.shared)
     some_shared[inside] = trie.shared[some[inside]] == docid[inside]
-    more[some[some_shared]] = left[some_shared] - 1
+    # Nought for docids that are lost: the next one takes over their number.
+    more[some[some_shared]] = np.maximum(left[some_shared] - 1, 0)
     numbers = trie.shared.astype(np.int64)
     shared, extra = _sharing(numbers - np.searchsorted(lost, numbers), more)
     owner = _narrow(_less(trie.owner, rows))
