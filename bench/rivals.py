@@ -22,7 +22,7 @@ from shapes import World
 
 from trieline.model import Asked
 
-__all__ = ["Dictionaries", "Generated", "Rival", "Variant", "dictionaries", "step_dictionaries"]
+__all__ = ["Dictionaries", "Generated", "Rival", "Variant", "step_dictionaries"]
 
 Variant = Literal["fp32", "medium", "bf16", "int8"]
 Dictionaries = dict[int, Any]
@@ -114,16 +114,6 @@ def _legal(world: World) -> dict[tuple[int, ...], list[int]]:
 
 
 # --- a trie of nested dictionaries --------------------------------------------------------------
-
-
-def dictionaries(docids: list[list[int]]) -> Dictionaries:
-    """code -> what is below it, level by level."""
-    root: Dictionaries = {}
-    for docid in docids:
-        node = root
-        for code in docid:
-            node = node.setdefault(code, {})
-    return root
 
 
 def step_dictionaries(
