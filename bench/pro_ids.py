@@ -85,7 +85,7 @@ def open_world(data: Path, recipe: Recipe) -> World:
     things = list(dataset.items())
     numbers = {item.id: number for number, item in enumerate(things)}
     items = encoder.encode(things)
-    gathered = gather(dataset, numbers, recipe, encoder, silent)
+    gathered = gather(dataset, numbers, items, recipe, encoder, silent)
     judged = judged_items(gathered, items, numbers, recipe)
     if judged is None or gathered.vectors is None or not gathered.asked.exam:
         raise typer.BadParameter(f"{data} has no training or no dev queries")

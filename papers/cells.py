@@ -2,7 +2,7 @@
 
 For the scripts beside this file. A cell is known by what decides its result (data, system, seed,
 all settings); its file holds that, the machine, the seconds it took and what was found. Several
-processes may fill one folder at a time, as long as no two run the same cell.
+processes may fill one folder at a time: a cell that another one runs is passed over.
 
 A setting that trieline got after a cell was run is taken to have been at its default then, so that
 a new setting does not make every page run again. A changed default does.
@@ -10,6 +10,7 @@ a new setting does not make every page run again. A changed default does.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -49,15 +50,29 @@ def cell_file(folder: Path, cell: Cell) -> Path:
 
 
 def fill(folder: Path, cell: Cell, run: Callable[[], Mapping[str, Any]]) -> None:
-    """Run a cell unless it is there; a broken run leaves nothing."""
-    if find(folder, cell) is not None:
-        return
+    """Run a cell unless it is there, or being run; a broken run leaves nothing."""
     file = cell_file(folder, cell)
-    sys.stderr.write(f"--- {file.stem}\n")
-    begin = time.perf_counter()
-    found = run()
-    told = {"cell": cell, "machine": machine(), "seconds": time.perf_counter() - begin, **found}
-    write_text(file, json.dumps(told) + "\n")
+    with _alone(file.with_suffix(".lock")) as mine:
+        if not mine or find(folder, cell) is not None:
+            return
+        sys.stderr.write(f"--- {file.stem}\n")
+        begin = time.perf_counter()
+        found = run()
+        told = {"cell": cell, "machine": machine(), "seconds": time.perf_counter() - begin, **found}
+        write_text(file, json.dumps(told) + "\n")
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[bool]:
+    """Whether no other process is at it; a process that dies lets go."""
+    with lock.open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+        lock.unlink(missing_ok=True)
 
 
 def find(folder: Path, cell: Cell) -> Path | None:

@@ -74,7 +74,7 @@ def build_index(
     encoder = open_encoder(recipe.encode, cache, device=device)
     items = encode_corpus(dataset, encoder, recipe, watch)
     numbers = {name: number for number, name in enumerate(items.ids)}
-    gathered = gather(dataset, numbers, recipe, encoder, watch)
+    gathered = gather(dataset, numbers, items.vectors, recipe, encoder, watch)
     judged = judged_items(gathered, items.vectors, numbers, recipe)
     docids, codes = give_docids(items, judged, recipe, watch)
     trie = Trie.build(codes, docids.sizes)

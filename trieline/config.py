@@ -173,6 +173,8 @@ class TrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     interpolate_share: float = 0.5  # share of a batch that is mixed
     titles: bool = True  # pseudo queries from titles
     crops: int = 2  # pseudo queries an item, cropped from its sentences
+    itself: bool = False  # model.query = "embedding": each item's vector as a pseudo query
+    borrowed: int = 0  # pseudo queries an item, placed as queries of near items are (train.borrow)
     pseudo_share: float = 0.3  # share of an epoch's pairs that are pseudo queries, where both exist
     evaluate_every: float = 1.0  # epochs
     patience: int = 5  # evaluations without improvement before stopping; 0 = never

@@ -148,7 +148,7 @@ def judge_corpus(
     asked = _asked(dataset, numbers, encoder, recipe, split, limit, watch)
     judged = None
     if recipe.ids.scheme == "pro":  # its docids learn from training queries
-        gathered = gather(dataset, numbers, recipe, encoder, watch)
+        gathered = gather(dataset, numbers, items.vectors, recipe, encoder, watch)
         judged = judged_items(gathered, items.vectors, numbers, recipe)
     told = []
     for candidate in tried:

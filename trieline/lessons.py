@@ -1,7 +1,8 @@
 """What a model is taught on a corpus: its questions, their answers, and an exam.
 
 Real training queries where the dataset has any; titles and crops of the items as pseudo queries
-beside them. The exam is the dev split; a share of train where there is none; pseudo queries that
+beside them; vectors of the items too, where a model reads vectors (``train.borrow``). The exam is
+the dev split; a share of train where there is none; pseudo queries that
 are kept out of training where there are no real ones at all. Test queries are never looked at.
 
 Queries are gathered before there are docids, since docids may learn from them as well.
@@ -19,10 +20,12 @@ from trieline.config import Recipe
 from trieline.data import Dataset, hold_out
 from trieline.decode import GuidesOf
 from trieline.encode import Encoder
+from trieline.errors import SettingsError
 from trieline.ids import Docids, Judged
 from trieline.index import Trie
 from trieline.model.questions import HistoryQuestions, Questions, TextQuestions, VectorQuestions
 from trieline.train import Pairs, Validation, join, match, pseudo_queries, source_of
+from trieline.train.borrow import borrow
 from trieline.train.pairs import Plan
 from trieline.types import Codes, Floats, Qrel, Query
 from trieline.watch import Watch
@@ -66,17 +69,21 @@ class Gathered(NamedTuple):
 def gather(
     dataset: Dataset,
     numbers: Mapping[str, int],
+    items: Floats,
     recipe: Recipe,
     encoder: Encoder,
     watch: Watch,
 ) -> Gathered:
-    """``numbers`` maps item ids to item numbers."""
+    """``numbers`` maps item ids to item numbers, which count the rows of ``items``."""
+    _check_placed(recipe)
     asked = _answerable(_gather(dataset, recipe), numbers, recipe)
     rows = {query.id: row for row, query in enumerate(asked.real)}
     real = match(asked.real_qrels, rows, numbers).pairs
-    pairs = join(real, _own(asked.pseudo, numbers), offset=len(asked.real))
     reads = recipe.model.query == "embedding" or _compares(recipe) or _ranks(recipe)
     vectors = encoder.encode(asked.everything, watch) if reads else None
+    if recipe.model.query == "embedding" and vectors is not None:
+        asked, vectors = _place(asked, vectors, real, items, list(numbers), recipe)
+    pairs = join(real, _own(asked.pseudo, numbers), offset=len(asked.real))
     return Gathered(asked, pairs, vectors)
 
 
@@ -168,6 +175,40 @@ def _gather(dataset: Dataset, recipe: Recipe) -> _Asked:
         pseudo, exam = _cut_exam(pseudo, settings.validation_queries, settings.seed)
         exam_qrels = [Qrel(query.id, source_of(query.id), 1) for query in exam]
     return _Asked(real, real_qrels, pseudo, exam, exam_qrels)
+
+
+def _check_placed(recipe: Recipe) -> None:
+    made = recipe.train.itself or recipe.train.borrowed
+    if made and recipe.model.query != "embedding":
+        raise SettingsError(
+            f"train.itself and train.borrowed make vectors into questions, and model.query = "
+            f"'{recipe.model.query}' reads none. Set train.itself=false and train.borrowed=0."
+        )
+
+
+def _place(
+    asked: _Asked,
+    vectors: Floats,
+    real: Pairs,
+    items: Floats,
+    ids: Sequence[str],
+    recipe: Recipe,
+) -> tuple[_Asked, Floats]:
+    """With the pseudo queries that are made of vectors, after those that are made of texts."""
+    settings, taught = recipe.train, len(asked.real) + len(asked.pseudo)
+    lent = borrow(items, vectors, real, settings.borrowed, settings.seed)
+    made = [
+        Query(f"{ids[item]}#borrowed", embedding=lent.vectors[row])
+        for row, item in enumerate(lent.items)
+    ]
+    if settings.itself:
+        made += [
+            Query(f"{name}#itself", embedding=own) for name, own in zip(ids, items, strict=True)
+        ]
+    placed = [query.embedding for query in made if query.embedding is not None]
+    parts = [vectors[:taught], *([np.stack(placed)] if placed else []), vectors[taught:]]
+    told = asked._replace(pseudo=[*asked.pseudo, *made])
+    return told, np.concatenate(parts)
 
 
 def _answerable(asked: _Asked, numbers: Mapping[str, int], recipe: Recipe) -> _Asked:

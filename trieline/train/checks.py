@@ -21,7 +21,8 @@ def check_settings(settings: TrainSettings, trie: Trie | None) -> None:
     for name in ("warmup", "pseudo_share", "interpolate_share", "label_smoothing"):
         if not 0 <= getattr(settings, name) <= 1:
             raise SettingsError(f"train.{name} = {getattr(settings, name)}: must be 0 to 1.")
-    for name in ("seed", "interpolate", "weight_decay", "patience", "max_steps", "pairs_per_query"):
+    counts = "seed", "patience", "max_steps", "pairs_per_query", "borrowed"
+    for name in (*counts, "interpolate", "weight_decay"):
         if getattr(settings, name) < 0:
             raise SettingsError(f"train.{name} = {getattr(settings, name)}: cannot be negative.")
     if settings.normalise == "legal" and trie is None:

@@ -1,0 +1,538 @@
+"""The page pro.md, from the cells that pro.py ran; and what there is to run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trieline.evaluate import Scores, compare
+from trieline.evaluate.compare import Comparison
+from trieline.evaluate.table import Cell, Column, Spread, Table, to_markdown
+
+__all__ = ["MEASURES", "SEEDS", "SYSTEMS", "TESTED", "WAYS", "System", "Way", "write_page"]
+
+SEEDS = (0, 1, 2, 3, 4)
+MEASURES = ("Success@1", "Success@5", "Success@10", "R@10", "nDCG@10")
+TESTED = "RR@10"
+
+UNIFORM = (512,) * 8
+ASCENDING = (256, 256, 512, 512, 512, 512, 1024, 1024)
+LEGAL = ("train.normalise=legal", "decode.normalise=legal")
+TO_IMAGE = "flickr8k text to image"
+PICTURES = (TO_IMAGE, "flickr8k image to text", "flickr8k composed")
+EVERYWHERE = (*PICTURES, "nfcorpus", "tldr")
+
+
+class Way(NamedTuple):
+    """How a trained index is searched."""
+
+    about: str
+    changes: tuple[str, ...] = ()
+    weighed: bool = True  # omega is chosen on dev
+    model: bool = True
+    exact: bool = False
+
+    def settings(self, omega: float) -> tuple[str, ...]:
+        weight = omega if self.weighed or not self.model else 0.0
+        return (f"decode.omega={weight}", *self.changes)
+
+
+WAYS = {
+    "plain": Way("the model alone", weighed=False),
+    "SF": Way("score fusion, Eq. 7"),
+    "look": Way(
+        "score fusion, prefixes ranked by the best they lead to", ("decode.geometry=look",)
+    ),
+    "exact": Way("the same scores, no beam", exact=True),
+    "geometry": Way("the codebooks alone, beam", weighed=False, model=False),
+    "all codes": Way(
+        "the codebooks alone, every docid",
+        ("decode.geometry=look",),
+        weighed=False,
+        model=False,
+    ),
+}
+USUAL = ("plain", "SF", "look", "geometry", "all codes")
+
+
+class System(NamedTuple):
+    """Docids and a training."""
+
+    recipe: str
+    sizes: tuple[int, ...]
+    changes: tuple[str, ...] = ()
+    worlds: tuple[str, ...] = EVERYWHERE
+    seeds: int = 3
+    ways: tuple[str, ...] = USUAL
+    diagnosed: bool = False
+
+
+def _varied(setting: str) -> System:
+    return System("pro", ASCENDING, (setting,), (TO_IMAGE,), 1, ("plain", "SF"))
+
+
+SYSTEMS = {
+    "genius": System("genius", UNIFORM, seeds=5, diagnosed=True),
+    "PD": System("pro", UNIFORM, diagnosed=True),
+    "VS": System("genius", ASCENDING, diagnosed=True),
+    "PD+VS": System("pro", ASCENDING, seeds=5, diagnosed=True),
+    "descending": System("genius", ASCENDING[::-1], (), (TO_IMAGE,), diagnosed=True),
+    "legal": System("pro", ASCENDING, LEGAL, ways=("plain", "SF", "look", "exact")),
+    "16 levels": System("genius", (256,) * 16, LEGAL, ways=(*USUAL, "exact")),
+    "32 levels": System("genius", (256,) * 32, LEGAL, ways=(*USUAL, "exact")),
+    **{f"tau {t:g}": _varied(f"ids.pro.tau={t}") for t in (0.01, 0.02, 0.1, 0.2, 0.5, 1.0)},
+    **{f"lambda {w:g}": _varied(f"ids.pro.rank={w}") for w in (0.0, 1.0, 10.0, 50.0, 200.0, 500.0)},
+}
+
+
+Told = dict[str, Any]
+
+HEAD = """# PRO, taken apart
+
+Written by `papers/pro.py`; do not edit. What the parts of PRO (Chen et al. 2026) bring, each with a
+line that says whether the paper's effect is seen here, and what lies beyond the paper.
+
+Sizes are those of the profile `cpu`: docids of 8 levels, 9 bytes' worth of codes ({uniform} for
+"uniform", {ascending} for "ascending", the same number of bits), a T5 decoder 384 wide, {steps}
+steps of {batch} pairs at most, stopped early on dev. PD: docids trained by prefix ranking
+distillation (recipe `pro`). VS: ascending vocabulary. SF: the codebooks' votes while decoding,
+their weight omega chosen on dev by {chosen}. "legal": trained and decoded with the softmax over
+those codes that exist. "look": SF with prefixes ranked by the best docid below them. "exact": the
+same scores without a beam. "codebooks alone": no model; with a beam of 50, and with every docid
+scored. Dense is exact search with the vectors that the docids are made of. Nothing is reranked.
+
+Every item, test items as well, is asked for in training by pseudo queries made of vectors: its own,
+and four that borrow the step from item to query from items near it (`train.itself`,
+`train.borrowed`). Test queries are never seen. Mean ± standard deviation over seeds. At most
+{most} test queries a set, drawn once; they are asked over the items of their own split. Bytes: what
+a search reads of an item (trie with docids, or vectors, or BM25's arrays).
+
+- **flickr8k**: EfficientNet-Lite0 features and MiniLM captions, brought into one space by a linear
+  pair of maps learnt on its training pictures (`papers/projection.md`); its dev split, 1,000
+  pictures, is the test set. Text to image: a caption asks for its picture. Image to text: a picture
+  asks for its five captions. MiniLM may have read some of these captions (Flickr30k's), never a
+  picture.
+- **flickr8k composed**: a picture and some words ask for another picture. The first picture is
+  drawn from the 20 most like the second (EfficientNet), the words are those of a caption of the
+  second that no caption of the first has; vectors are added, the picture with weight {weight}
+  (chosen on dev). The first picture is no candidate.
+- **nfcorpus**, **tldr**: MiniLM vectors of texts and queries.
+"""
+
+LABELS = {
+    ("genius", "plain"): "GENIUS",
+    ("PD", "plain"): "+PD",
+    ("VS", "plain"): "+VS",
+    ("genius", "SF"): "+SF",
+    ("PD", "SF"): "+PD+SF",
+    ("VS", "SF"): "+VS+SF",
+    ("PD+VS", "plain"): "+PD+VS",
+    ("PD+VS", "SF"): "PRO: +PD+VS+SF",
+}
+BEYOND = {
+    ("genius", "geometry"): "codebooks alone, beam",
+    ("genius", "all codes"): "codebooks alone, every docid",
+    ("PD+VS", "geometry"): "codebooks alone, +PD+VS, beam",
+    ("PD+VS", "all codes"): "codebooks alone, +PD+VS, every docid",
+    ("genius", "look"): "GENIUS, look",
+    ("PD+VS", "look"): "+PD+VS, look",
+    ("legal", "plain"): "+PD+VS, legal",
+    ("legal", "SF"): "+PD+VS, legal, SF",
+    ("legal", "look"): "+PD+VS, legal, look",
+    ("legal", "exact"): "+PD+VS, legal, exact",
+    ("16 levels", "all codes"): "16 x 256 codebooks alone, every docid",
+    ("16 levels", "SF"): "16 x 256, legal, SF",
+    ("16 levels", "look"): "16 x 256, legal, look",
+    ("16 levels", "exact"): "16 x 256, legal, exact",
+    ("32 levels", "all codes"): "32 x 256 codebooks alone, every docid",
+    ("32 levels", "SF"): "32 x 256, legal, SF",
+    ("32 levels", "look"): "32 x 256, legal, look",
+    ("32 levels", "exact"): "32 x 256, legal, exact",
+}
+# What is compared: (system, way) with, (system, way) without. The paper's effects, then ours.
+EFFECTS = {
+    "prefix distillation": (("PD", "plain"), ("genius", "plain")),
+    "vocabulary schedule": (("VS", "plain"), ("genius", "plain")),
+    "score fusion": (("genius", "SF"), ("genius", "plain")),
+    "schedule after distillation": (("PD+VS", "plain"), ("PD", "plain")),
+    "score fusion after both": (("PD+VS", "SF"), ("PD+VS", "plain")),
+    "all of PRO": (("PD+VS", "SF"), ("genius", "plain")),
+}
+OURS = {
+    "look ahead beside SF (PRO)": (("PD+VS", "look"), ("PD+VS", "SF")),
+    "legal beside level (PRO, SF)": (("legal", "SF"), ("PD+VS", "SF")),
+    "the model beside codebooks alone (PRO, look)": (("PD+VS", "look"), ("PD+VS", "all codes")),
+}
+TO_DENSE = (
+    ("PD+VS", "SF"),
+    ("PD+VS", "look"),
+    ("legal", "look"),
+    ("16 levels", "look"),
+    ("32 levels", "look"),
+)
+
+
+def write_page(found: Sequence[Told]) -> str:
+    """The whole page, from whatever cells are there."""
+    parts = [_head(found), _verdicts(found)]
+    parts += [_world(name, found) for name in EVERYWHERE]
+    parts += [_beside_dense(found), _schedules(found), _diagnosis(found), _sensitivity(found)]
+    parts += [_growth(), _missing(found), _machines(found)]
+    return "\n".join(part for part in parts if part)
+
+
+def _head(found: Sequence[Told]) -> str:
+    recipes = [t["cell"]["recipe"] for t in found if "recipe" in t["cell"]]
+    train = recipes[0]["train"] if recipes else {"max_steps": 0, "batch": 0}
+    notes = [t["notes"] for t in found if t.get("notes")]
+    return HEAD.format(
+        uniform=_short(UNIFORM),
+        ascending=_short(ASCENDING),
+        steps=f"{train['max_steps']:,}",
+        batch=train["batch"],
+        chosen="nDCG@10",
+        most=f"{1000:,}",
+        weight=notes[0]["weight"] if notes else "–",
+    )
+
+
+def _short(sizes: Sequence[int]) -> str:
+    """8 x 512, or 2 x 256, 4 x 512."""
+    counts: list[list[int]] = []
+    for size in sizes:
+        if counts and counts[-1][1] == size:
+            counts[-1][0] += 1
+        else:
+            counts.append([1, size])
+    return ", ".join(f"{count} x {size}" for count, size in counts)
+
+
+# --- worlds -------------------------------------------------------------------------------------
+
+
+def _cells(found: Sequence[Told], world: str, system: str, way: str) -> list[Told]:
+    """What was found by a system searched one way, a seed each."""
+    own = [t for t in found if (t["cell"]["data"], t["cell"]["system"]) == (world, system)]
+    return [t for t in own if way in t["ways"]]
+
+
+def _world(name: str, found: Sequence[Told]) -> str:
+    columns = (
+        Column("system"),
+        *(Column(measure, best="high") for measure in MEASURES),
+        Column("bytes an item", ",.0f", best="low"),
+        Column("omega"),
+        Column("seeds", "d"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    lines = {("BM25", "BM25"): "BM25", ("dense", "dense"): "dense"} | LABELS | BEYOND
+    for (system, way), label in lines.items():
+        own = _cells(found, name, system, way)
+        if not own:
+            continue
+        means = [t["ways"][way]["means"] for t in own]
+        weights = sorted({f"{t['ways'][way]['omega']:g}" for t in own if "omega" in t["ways"][way]})
+        shown = ", ".join(weights) if way in WAYS and WAYS[way].weighed else None
+        cells = (_spread([m[measure] for m in means]) for measure in MEASURES)
+        rows.append((label, *cells, mean(t["bytes"] for t in own), shown, len(own)))
+    if not rows:
+        return ""
+    parts = [f"## {name}", "", to_markdown(Table(columns, tuple(rows)))]
+    return "\n".join([*parts, *_survival(name, found)])
+
+
+def _survival(name: str, found: Sequence[Told]) -> Iterator[str]:
+    """How much the decoder's beam of 50 keeps."""
+    chosen = {key: label for key, label in LABELS.items() if _cells(found, name, *key)}
+    if not chosen:
+        return
+    columns = (Column("in the beam after level"), *(Column(str(i + 1)) for i in range(8)))
+    rows = []
+    for (system, way), label in chosen.items():
+        levels = [t["ways"][way]["survival"] for t in _cells(found, name, system, way)]
+        rows.append((label, *(_spread([own[i] for own in levels]) for i in range(8))))
+    yield to_markdown(Table(columns, tuple(rows)))
+
+
+def _spread(values: Sequence[float]) -> Cell:
+    return Spread(mean(values), stdev(values)) if len(values) > 1 else values[0]
+
+
+# --- effects ------------------------------------------------------------------------------------
+
+
+def _reciprocal(ranks: str) -> np.ndarray:
+    """1 / rank of the first answer of each query, 0 where there is none among ten."""
+    return np.array([0.0 if own == "-" else 1 / (int(own) + 1) for own in ranks])
+
+
+def _scores(cells: Sequence[Told], way: str) -> Scores:
+    """Each query's mean over the seeds."""
+    values = np.mean([_reciprocal(t["ways"][way]["ranks"]) for t in cells], axis=0)
+    each = {f"{place:09d}": float(value) for place, value in enumerate(values)}
+    return Scores({TESTED: float(values.mean())}, {TESTED: each})
+
+
+def _effect(
+    found: Sequence[Told], world: str, ours: tuple[str, str], theirs: tuple[str, str]
+) -> tuple[Comparison, int] | None:
+    """A comparison over the seeds that both have (a baseline has none), and how many they are."""
+    a, b = _cells(found, world, *ours), _cells(found, world, *theirs)
+    if all("seed" in t["cell"] for t in (*a, *b)):
+        seeds = {t["cell"]["seed"] for t in a} & {t["cell"]["seed"] for t in b}
+        a, b = ([t for t in own if t["cell"]["seed"] in seeds] for own in (a, b))
+    if not a or not b:
+        return None
+    (compared,) = compare(_scores(a, ours[1]), _scores(b, theirs[1]), [TESTED])
+    return compared, len(a)
+
+
+def _verdicts(found: Sequence[Told]) -> str:
+    """A line for each effect and world."""
+    columns = (
+        Column("effect"),
+        Column("world"),
+        Column("without"),
+        Column("with"),
+        Column("difference", "+.3f"),
+        Column("95 % from", "+.3f"),
+        Column("to", "+.3f"),
+        Column("p", ".4f"),
+        Column("seeds", "d"),
+        Column("verdict"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for effect, (ours, theirs) in (EFFECTS | OURS).items():
+        for world in EVERYWHERE:
+            seen = _effect(found, world, ours, theirs)
+            if seen is not None:
+                c, seeds = seen
+                numbers = c.mean_b, c.mean_a, c.difference, c.low, c.high, c.p_value
+                rows.append((effect, world, *numbers, seeds, _verdict(c, effect in EFFECTS)))
+    if not rows:
+        return ""
+    return (
+        f"## The effects, by {TESTED}\n\n"
+        + to_markdown(Table(columns, tuple(rows)))
+        + "\nPaired over the test queries, each with its mean over the seeds: bootstrap interval, "
+        "randomisation test. No correction for their number.\n"
+    )
+
+
+def _verdict(seen: Comparison, papers: bool) -> str:
+    if seen.p_value >= 0.05:
+        return "not seen" if papers else "no difference seen"
+    if papers:
+        return "reproduced" if seen.difference > 0 else "the opposite"
+    return "better" if seen.difference > 0 else "worse"
+
+
+def _beside_dense(found: Sequence[Told]) -> str:
+    columns = (
+        Column("world"),
+        Column("system"),
+        Column("R@10"),
+        Column("dense R@10"),
+        Column("bytes an item", ",.0f"),
+        Column(f"{TESTED}: difference", "+.3f"),
+        Column("95 % from", "+.3f"),
+        Column("to", "+.3f"),
+        Column("p", ".4f"),
+        Column("seeds", "d"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for world in EVERYWHERE:
+        dense = _cells(found, world, "dense", "dense")
+        for key in TO_DENSE:
+            seen = _effect(found, world, key, ("dense", "dense"))
+            if seen is None or not dense:
+                continue
+            c, seeds = seen
+            own = _cells(found, world, *key)
+            right = _spread([t["ways"][key[1]]["means"]["R@10"] for t in own])
+            bytes_ = mean(t["bytes"] for t in own)
+            theirs = dense[0]["ways"]["dense"]["means"]["R@10"]
+            numbers = bytes_, c.difference, c.low, c.high, c.p_value, seeds
+            rows.append((world, (LABELS | BEYOND)[key], right, theirs, *numbers))
+    if not rows:
+        return ""
+    return "## Beside dense search with the same vectors\n\n" + to_markdown(
+        Table(columns, tuple(rows))
+    )
+
+
+# --- what the diagnostics say -------------------------------------------------------------------
+
+
+def _diagnosed(found: Sequence[Told], world: str, system: str, way: str) -> Told | None:
+    own = [
+        t[f"diagnosed {way}"]
+        for t in found
+        if (t["cell"]["data"], t["cell"]["system"]) == (world, system) and f"diagnosed {way}" in t
+    ]
+    return own[0] if own else None
+
+
+def _schedules(found: Sequence[Told]) -> str:
+    """The paper's Table 1."""
+    shapes = {"descending": "descending", "genius": "uniform", "VS": "ascending"}
+    columns = (
+        Column("schedule"),
+        Column("level", "d"),
+        Column("codes", "d"),
+        Column("m", ".4f"),
+        Column("K", ".3f"),
+        Column("token survives", ".1%"),
+        Column("prefix survives", ".1%"),
+        Column("MRR of the model"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for system, label in shapes.items():
+        seen = _diagnosed(found, TO_IMAGE, system, "plain")
+        own = _cells(found, TO_IMAGE, system, "plain")
+        for level in seen["levels"][:4] if seen else ():
+            size = SYSTEMS[system].sizes[level["level"] - 1]
+            alive = level["oracle_token"], level["oracle_beam"]
+            right = _spread([_scores([t], "plain").means[TESTED] for t in own])
+            bound = level["margin"], level["divergence"]
+            rows.append((label, level["level"], size, *bound, *alive, right))
+    if not rows:
+        return ""
+    return (
+        f"## Vocabulary schedules, {TO_IMAGE} (the paper's Table 1)\n\n"
+        + to_markdown(Table(columns, tuple(rows)))
+        + "\nQuantised oracle, beam 20, tau .05, the first seed. m: teacher margin; K: ranking "
+        "divergence; both as means over queries. Token: given the target's prefix, its code is "
+        "among the 20 best of the level; prefix: in the beam, and so were all before.\n"
+    )
+
+
+def _diagnosis(found: Sequence[Told]) -> str:
+    """The paper's Figures 2, 4, 5 and 6a in numbers."""
+    columns = (
+        Column("world"),
+        Column("system"),
+        Column("K, mean", ".3f"),
+        Column("m, mean", ".4f"),
+        Column("epsilon, mean", ".3f"),
+        Column("oracle keeps", ".1%"),
+        Column("decoder keeps", ".1%"),
+        Column("rho of K", ".2f"),
+        Column("rho of m", ".2f"),
+        Column("certified", "d"),
+        Column("of", "d"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for world in (TO_IMAGE, "nfcorpus"):
+        for system in ("genius", "PD", "VS", "PD+VS"):
+            for way in ("plain", "SF"):
+                seen = _diagnosed(found, world, system, way)
+                if seen is None:
+                    continue
+                levels = seen["levels"]
+                last = levels[-1]
+                factors = [mean(own[f] for own in levels) for f in ("divergence", "margin")]
+                off = mean(own["mismatch"] for own in levels)
+                alive = last["oracle_beam"], last["decoder_beam"]
+                rho = seen["divergence_rho"], seen["margin_rho"]
+                proven = last["certified_so_far"], seen["scored"]
+                label = LABELS[(system, way)]
+                rows.append((world, label, *factors, off, *alive, *rho, *proven))
+    if not rows:
+        return ""
+    return (
+        "## The survival bound (Figures 2, 4, 5 and 6a in numbers)\n\n"
+        + to_markdown(Table(columns, tuple(rows)))
+        + "\nBeam 20, tau .05, the first seed; means over levels and queries. Epsilon: total "
+        "variation between the decoder's and the oracle's prefixes, of the queries in the last "
+        "column. Kept: the target's whole docid is in the beam. Rho: Spearman, mean over levels "
+        "against the number of levels that the oracle's beam keeps. Certified: queries for which "
+        "Theorem 2's condition holds at every level. `trieline diagnose survival` draws them.\n"
+    )
+
+
+def _sensitivity(found: Sequence[Told]) -> str:
+    """The paper's Table 15, on dev."""
+    columns = (
+        Column("setting"),
+        Column("value"),
+        Column("nDCG@10 on dev, without SF"),
+        Column("with SF"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    default = {"tau": 0.05, "lambda": 100.0}
+    for name, usual in default.items():
+        tried = {usual: "PD+VS"} | {
+            float(system.split()[1]): system for system in SYSTEMS if system.split()[0] == name
+        }
+        for value, system in sorted(tried.items()):
+            own = [t for t in _cells(found, TO_IMAGE, system, "SF") if t["cell"].get("seed") == 0]
+            if own:
+                dev = own[0]["ways"]
+                label = f"{value:g}" + (" (default)" if value == usual else "")
+                plain, fused = (max(dev[way]["dev"].values()) for way in ("plain", "SF"))
+                rows.append((name, label, plain, fused))
+    own = _cells(found, TO_IMAGE, "PD+VS", "SF")
+    for weight in own[0]["ways"]["SF"]["dev"] if own else ():
+        values = [t["ways"]["SF"]["dev"][weight] for t in own]
+        rows.append(("omega", f"{float(weight):g}", None, _spread(values)))
+    if not rows:
+        return ""
+    return f"## Sensitivity, {TO_IMAGE} (the paper's Table 15)\n\n" + to_markdown(
+        Table(columns, tuple(rows))
+    )
+
+
+@lru_cache(maxsize=1)
+def _growth() -> str:
+    """The paper's Figure 6b and Table 9, from the benchmark that has them."""
+    file = Path(__file__).parents[1] / "bench" / "results" / "growth.json"
+    if not file.exists():
+        return ""
+    figures = json.loads(file.read_text("utf-8"))["figures"]
+    names = ("trieline fp32", "trieline int8", *(n for n in figures if "trieline" not in n))
+    columns = (
+        Column("system"),
+        Column("items", ",d"),
+        Column("queries a second", ",.1f"),
+        Column("MB in memory", ",.1f"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for name in names:
+        for items, own in figures[name].items():
+            size = own["bytes_an_item"]
+            total = None if size is None else size * int(items) / 1e6
+            rows.append((name, int(items), 1000 / own["ms"], total))
+    return (
+        "## Throughput and size against the number of items (Figure 6b, Table 9)\n\n"
+        + to_markdown(Table(columns, tuple(rows)))
+        + "\nFrom `bench/growth.py` (bench/RESULTS.md): PRO's shape with random weights, one "
+        "thread, one query at a time; vectors of 384 numbers.\n"
+    )
+
+
+# --- the rest -----------------------------------------------------------------------------------
+
+
+def _missing(found: Sequence[Told]) -> str:
+    there = {(t["cell"]["data"], t["cell"]["system"], t["cell"].get("seed")) for t in found}
+    lacking: dict[str, list[str]] = {}
+    for name, system in SYSTEMS.items():
+        for world in system.worlds:
+            seeds = [str(s) for s in range(system.seeds) if (world, name, s) not in there]
+            if seeds:
+                lacking.setdefault(world, []).append(f"{name} ({', '.join(seeds)})")
+    lines = [f"- {world}: {'; '.join(own)}" for world, own in lacking.items()]
+    return "## Still missing (seeds)\n\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def _machines(found: Sequence[Told]) -> str:
+    names = sorted({f"{t['machine']['cpu']}, torch {t['machine']['torch']}" for t in found})
+    hours = sum(t["seconds"] for t in found) / 3600
+    return f"{len(found)} cells took {hours:.1f} hours in all. Machines: {'; '.join(names)}.\n"
