@@ -10,6 +10,9 @@ A cell is one system on one world with one seed, kept as JSON under --cells and 
 its settings are the same. A trained cell is one training, searched in several ways: without the
 codebooks' votes, with them (SF), with a look-ahead made of them, and by them alone. Everything is
 chosen on dev; a cell looks at the test split once. Cells of worlds that were made need no encoder.
+Times are cells of their own, run last and on a CPU alone: one query at a time, one thread, all
+systems of a world in turns. Their models are trained for a few steps, which changes the answers and
+not the work.
 """
 
 from __future__ import annotations
@@ -22,20 +25,20 @@ import argparse
 import multiprocessing
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from cells import fill, find, read_cells, write_text
+from cells import fastest, fill, find, read_cells, write_text
 from numpy.typing import NDArray
-from pro_page import MEASURES, SEEDS, SYSTEMS, TESTED, WAYS, System, write_page
+from pro_page import NEXT, SEEDS, SYSTEMS, TESTED, WAYS, System, measures_of, write_page
 from silent import Silent
-from worlds import WORLDS, World, open_world
+from worlds import WORLDS, Histories, World, open_world
 
 from trieline import Retriever, open_dataset, score
 from trieline.config import DecodeSettings, Recipe, apply, cache_folder, load_recipe, to_mapping
@@ -47,16 +50,19 @@ from trieline.index import Trie
 from trieline.model import Asked
 from trieline.types import Hit, Item, Qrel, Query
 
-OMEGAS = (3.0, 10.0, 30.0, 100.0, 300.0)  # of the codebooks' votes, chosen on dev
 CHOSEN_BY = "nDCG@10"
 CHOOSING = 200  # dev queries that choose
 MOST = 1000  # test queries, drawn with seed 0 where there are more
 FOLLOWED = 500  # test queries whose prefixes are followed
 SCORED = 50  # of these, those for which the decoder scores every prefix
+TIMED, ROUNDS, BRIEFLY = 20, 3, 100  # queries, rounds, steps of training
+TYPICAL = 100.0  # omega
+CLOCKED = ("genius", "PD+VS", "legal", "16 levels", "32 levels")
 DIAGNOSED = ("flickr8k text to image", "nfcorpus")
 SMALL_BEAM = 20  # of diagnostics, as in the paper
 K = 10
 TEXTS = ("nfcorpus", "tldr")
+TIMES = ("flickr8k text to image", "nfcorpus")
 BASELINES = ("dense", "BM25")
 
 TRAINED = (
@@ -70,6 +76,14 @@ TRAINED = (
     "decode.omega=0.0",
 )
 STEPS_APART = 200  # between looks at dev
+RECOMMENDING = (
+    "encode.kind=precomputed",
+    "encode.model=",
+    "model.max_history=10",
+    "train.epochs=5",
+    "train.evaluate_every=1",
+    "decode.omega=0.0",
+)
 
 
 class Work(NamedTuple):
@@ -95,7 +109,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--cells", type=Path, default=Path(__file__).with_name("pro"))
     parser.add_argument("--only", nargs="+", choices=WORLDS, help="some worlds")
-    parser.add_argument("--systems", nargs="+", choices=(*BASELINES, *SYSTEMS), help="some systems")
+    parser.add_argument(
+        "--systems", nargs="+", choices=(*BASELINES, *SYSTEMS, "times"), help="some systems"
+    )
     parser.add_argument("--seeds", nargs="+", type=int, help="some seeds")
     parser.add_argument("--steps", type=int, help="train that briefly: to try this script")
     parser.add_argument("--device", default="cpu")
@@ -122,7 +138,7 @@ def save_page(cells: Path) -> None:
 def planned(options: argparse.Namespace) -> Iterator[Work]:
     """Baselines first, then all systems with one seed before the next."""
     worlds = options.only or tuple(WORLDS)
-    for world in worlds:
+    for world in (name for name in worlds if name not in NEXT):
         for name in BASELINES if world in TEXTS else BASELINES[:1]:
             if not options.systems or name in options.systems:
                 yield Work(world, name, None)
@@ -132,6 +148,10 @@ def planned(options: argparse.Namespace) -> Iterator[Work]:
                 wanted = not options.systems or name in options.systems
                 if wanted and world in system.worlds and seed < system.seeds:
                     yield Work(world, name, seed)
+    for world in TIMES:
+        wanted = not options.systems or "times" in options.systems
+        if wanted and world in worlds and options.device == "cpu":
+            yield Work(world, "times", None)
 
 
 def run_all(works: Sequence[Work], options: argparse.Namespace) -> None:
@@ -165,6 +185,8 @@ def run(work: Work, place: Place, end: float) -> None:
             fill(place.cells, cell, lambda: dense(world_of(work.world, place.data)))
         case "BM25":
             fill(place.cells, cell, lambda: words(work.world, place.data))
+        case "times":
+            fill(place.cells, cell, lambda: times(world_of(work.world, place.data), place))
         case _:
             world = world_of(work.world, place.data)
             fill(place.cells, cell, lambda: trained(world, work, place))
@@ -173,21 +195,25 @@ def run(work: Work, place: Place, end: float) -> None:
 def cell_of(work: Work, steps: int | None) -> dict[str, Any]:
     """What decides a cell's result."""
     cell: dict[str, Any] = {"data": work.world, "system": work.system}
+    if work.system == "times":
+        cell |= {"systems": CLOCKED, "steps": BRIEFLY}
     if work.seed is not None:
         recipe = recipe_of(SYSTEMS[work.system], work.seed, steps)
-        cell |= {"seed": work.seed, "recipe": to_mapping(recipe), "omegas": OMEGAS}
+        omegas = SYSTEMS[work.system].omegas
+        cell |= {"seed": work.seed, "recipe": to_mapping(recipe), "omegas": omegas}
     return cell
 
 
 def recipe_of(system: System, seed: int, steps: int | None) -> Recipe:
-    changes = [*TRAINED, f"ids.sizes={list(system.sizes)}", *system.changes, f"train.seed={seed}"]
+    trained = RECOMMENDING if set(system.worlds) <= set(NEXT) else TRAINED
+    changes = [*trained, f"ids.sizes={list(system.sizes)}", *system.changes, f"train.seed={seed}"]
     if steps is not None:
         changes.append(f"train.max_steps={steps}")
     return load_recipe(system.recipe, changes)
 
 
 @lru_cache(maxsize=2)
-def world_of(name: str, data: Path) -> World:
+def world_of(name: str, data: Path) -> World | Histories:
     return open_world(name, data)
 
 
@@ -197,28 +223,21 @@ def world_of(name: str, data: Path) -> World:
 class Exam(NamedTuple):
     """Queries of a split and what answers them."""
 
-    world: World
+    world: World | Histories
     pool: NDArray[np.int64]  # item numbers that are asked over
     queries: list[Query]
     qrels: list[Qrel]
     barred: dict[str, str]  # query id -> the item that is no candidate
 
     @classmethod
-    def of(cls, world: World, split: str, most: int) -> Exam:
-        own = world.splits[split]
-        chosen = np.arange(len(own.ids))
-        if len(chosen) > most:
-            chosen = np.sort(np.random.default_rng(0).choice(chosen, most, replace=False))
-        everybody = world.queries(split)
-        queries = [everybody[row] for row in chosen]
+    def of(cls, world: World | Histories, split: str, most: int) -> Exam:
+        queries = world.queries(split)
+        if len(queries) > most:
+            drawn = np.random.default_rng(0).choice(len(queries), most, replace=False)
+            queries = [queries[row] for row in np.sort(drawn)]
         asked = {query.id for query in queries}
         qrels = [qrel for qrel in world.qrels(split) if qrel.query_id in asked]
-        barred = {
-            str(own.ids[row]): str(world.ids[own.barred[row]])
-            for row in chosen
-            if own.barred[row] >= 0
-        }
-        return cls(world, world.pool(split), queries, qrels, barred)
+        return cls(world, world.pool(split), queries, qrels, world.barred(split))
 
     def vectors(self) -> NDArray[np.float32]:
         return np.stack([query.embedding for query in self.queries if query.embedding is not None])
@@ -237,10 +256,11 @@ class Exam(NamedTuple):
 
     def measured(self, found: Sequence[Sequence[Hit]]) -> dict[str, Any]:
         """Means, and for each judged query by id the rank of its first answer ("-": none)."""
-        scores = score(self.answers(found), self.qrels, [*MEASURES, TESTED])
+        measures = measures_of(self.world.name)
+        scores = score(self.answers(found), self.qrels, [*measures, TESTED])
         ranks = [value for _, value in sorted(scores.per_query[TESTED].items())]
         told = "".join(f"{round(1 / value) - 1}" if value else "-" for value in ranks)
-        return {"means": {name: scores.means[name] for name in MEASURES}, "ranks": told}
+        return {"means": {name: scores.means[name] for name in measures}, "ranks": told}
 
     def value(self, found: Sequence[Sequence[Hit]]) -> float:
         return score(self.answers(found), self.qrels, [CHOSEN_BY]).means[CHOSEN_BY]
@@ -268,12 +288,13 @@ def words(name: str, data: Path) -> dict[str, Any]:
 # --- what is trained ----------------------------------------------------------------------------
 
 
-def trained(world: World, work: Work, place: Place) -> dict[str, Any]:
+def trained(world: World | Histories, work: Work, place: Place) -> dict[str, Any]:
     system = SYSTEMS[work.system]
     recipe = recipe_of(system, work.seed or 0, place.steps)
-    pairs = len(world.splits["train"].query) / (1 - recipe.train.pseudo_share)
-    apart = STEPS_APART * recipe.train.batch / pairs
-    recipe = apply(recipe, [f"train.evaluate_every={apart}"])
+    if work.world not in NEXT:
+        pairs = world.pairs / (1 - recipe.train.pseudo_share)
+        apart = STEPS_APART * recipe.train.batch / pairs
+        recipe = apply(recipe, [f"train.evaluate_every={apart}"])
     path = kept_index(work)
     with open_kept(path, recipe, world, place) as retriever:
         told = asked(retriever, world, work)
@@ -287,7 +308,7 @@ def kept_index(work: Work) -> Path:
     return cache_folder() / "pro" / f"{name}.tl"
 
 
-def open_kept(path: Path, recipe: Recipe, world: World, place: Place) -> Retriever:
+def open_kept(path: Path, recipe: Recipe, world: World | Histories, place: Place) -> Retriever:
     """The index as it was kept; built where it is not there, or of other settings."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(IndexFolderError):
@@ -300,16 +321,17 @@ def open_kept(path: Path, recipe: Recipe, world: World, place: Place) -> Retriev
     return Retriever.load(path, device=place.searching)
 
 
-def asked(retriever: Retriever, world: World, work: Work) -> dict[str, Any]:
+def asked(retriever: Retriever, world: World | Histories, work: Work) -> dict[str, Any]:
     """Dev chooses, then test is asked over its own items, every way once."""
     base, system = retriever.recipe, SYSTEMS[work.system]
-    dev, test = Exam.of(world, "dev", CHOOSING), Exam.of(world, "test", MOST)
+    choosing, most = (2000, 10**9) if work.world in NEXT else (CHOOSING, MOST)
+    dev, test = Exam.of(world, "dev", choosing), Exam.of(world, "test", most)
     ways: dict[str, Any] = {}
     chosen: dict[str, tuple[str, ...]] = {}
     for way in system.ways:
         tried = {}
         # The exact search ranks by the scores of the look ahead, and so is weighed like it.
-        own = (ways["look"]["omega"],) if way == "exact" else OMEGAS
+        own = (ways["look"]["omega"],) if way == "exact" else system.omegas
         for omega in own if WAYS[way].weighed else (1.0,):
             settings = WAYS[way].settings(omega)
             retriever.recipe = apply(base, settings)
@@ -349,6 +371,35 @@ def diagnosed(retriever: Retriever, exam: Exam) -> dict[str, Any]:
     for level, other in zip(many["levels"], few["levels"], strict=True):
         level |= {name: other[name] for name in ("mismatch", "certified", "certified_so_far")}
     return {**many, "scored": few["queries"]}
+
+
+def times(world: World | Histories, place: Place) -> dict[str, Any]:
+    """Milliseconds a query of each system, searched each way."""
+    exam = Exam.of(world, "test", TIMED)
+    one_by_one = [exam._replace(queries=[query]) for query in exam.queries]
+    index = Dense([str(world.ids[row]) for row in exam.pool], world.vectors[exam.pool])
+    calls: dict[str, Callable[[], Any]] = {
+        "dense dense": lambda: [index.search(one.vectors(), K) for one in one_by_one]
+    }
+    with ExitStack() as opened:
+        for name in CLOCKED:
+            recipe = recipe_of(SYSTEMS[name], 0, BRIEFLY)
+            path = kept_index(Work(world.name, f"{name} timed", 0))
+            retriever = opened.enter_context(open_kept(path, recipe, world, place))
+            outside = np.setdiff1d(np.arange(len(world.ids)), exam.pool)
+            if len(outside):
+                retriever.remove([str(name) for name in world.ids[outside]])
+            for way in SYSTEMS[name].ways:
+                settings = apply(retriever.recipe, WAYS[way].settings(TYPICAL))
+
+                def ask(retriever: Retriever = retriever, settings=settings, way=way) -> None:
+                    retriever.recipe = settings
+                    for one in one_by_one:
+                        search(retriever, one, way, None)
+
+                calls[f"{name} {way}"] = ask
+        spent = fastest(calls, ROUNDS)
+    return {"ms": {name: 1000 * s / TIMED for name, s in spent.items()}}
 
 
 def search(

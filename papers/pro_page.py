@@ -15,11 +15,14 @@ from trieline.evaluate import Scores, compare
 from trieline.evaluate.compare import Comparison
 from trieline.evaluate.table import Cell, Column, Spread, Table, to_markdown
 
-__all__ = ["MEASURES", "SEEDS", "SYSTEMS", "TESTED", "WAYS", "System", "Way", "write_page"]
+__all__ = ["NEXT", "SEEDS", "SYSTEMS", "TESTED", "WAYS", "System", "measures_of", "write_page"]
 
 SEEDS = (0, 1, 2, 3, 4)
 MEASURES = ("Success@1", "Success@5", "Success@10", "R@10", "nDCG@10")
+NEXT_MEASURES = ("R@5", "R@10", "nDCG@5", "nDCG@10")
 TESTED = "RR@10"
+OMEGAS = (3.0, 10.0, 30.0, 100.0, 300.0)  # of the codebooks' votes, chosen on dev
+FEW_OMEGAS = (0.1, 0.3, 1.0, 3.0)  # of standardised votes
 
 UNIFORM = (512,) * 8
 ASCENDING = (256, 256, 512, 512, 512, 512, 1024, 1024)
@@ -27,6 +30,12 @@ LEGAL = ("train.normalise=legal", "decode.normalise=legal")
 TO_IMAGE = "flickr8k text to image"
 PICTURES = (TO_IMAGE, "flickr8k image to text", "flickr8k composed")
 EVERYWHERE = (*PICTURES, "nfcorpus", "tldr")
+NEXT = ("recsys/beauty", "recsys/sports")
+
+
+def measures_of(world: str) -> tuple[str, ...]:
+    """What is told of a world."""
+    return NEXT_MEASURES if world in NEXT else MEASURES
 
 
 class Way(NamedTuple):
@@ -71,6 +80,7 @@ class System(NamedTuple):
     seeds: int = 3
     ways: tuple[str, ...] = USUAL
     diagnosed: bool = False
+    omegas: tuple[float, ...] = OMEGAS
 
 
 def _varied(setting: str) -> System:
@@ -86,6 +96,10 @@ SYSTEMS = {
     "legal": System("pro", ASCENDING, LEGAL, ways=("plain", "SF", "look", "exact")),
     "16 levels": System("genius", (256,) * 16, LEGAL, ways=(*USUAL, "exact")),
     "32 levels": System("genius", (256,) * 32, LEGAL, ways=(*USUAL, "exact")),
+    "tiger": System("tiger", (256,) * 3, (), NEXT, ways=("plain",)),
+    "pro-tiger": System(
+        "pro-tiger", (160, 240, 256), (), NEXT, ways=("plain", "SF"), omegas=FEW_OMEGAS
+    ),
     **{f"tau {t:g}": _varied(f"ids.pro.tau={t}") for t in (0.01, 0.02, 0.1, 0.2, 0.5, 1.0)},
     **{f"lambda {w:g}": _varied(f"ids.pro.rank={w}") for w in (0.0, 1.0, 10.0, 50.0, 200.0, 500.0)},
 }
@@ -111,7 +125,8 @@ Every item, test items as well, is asked for in training by pseudo queries made 
 and four that borrow the step from item to query from items near it (`train.itself`,
 `train.borrowed`). Test queries are never seen. Mean ± standard deviation over seeds. At most
 {most} test queries a set, drawn once; they are asked over the items of their own split. Bytes: what
-a search reads of an item (trie with docids, or vectors, or BM25's arrays).
+a search reads of an item (trie with docids, or vectors, or BM25's arrays). Milliseconds: one query
+at a time, one thread, its vector given, all systems in turns, the least of three rounds.
 
 - **flickr8k**: EfficientNet-Lite0 features and MiniLM captions, brought into one space by a linear
   pair of maps learnt on its training pictures (`papers/projection.md`); its dev split, 1,000
@@ -123,6 +138,8 @@ a search reads of an item (trie with docids, or vectors, or BM25's arrays).
   second that no caption of the first has; vectors are added, the picture with weight {weight}
   (chosen on dev). The first picture is no candidate.
 - **nfcorpus**, **tldr**: MiniLM vectors of texts and queries.
+- **recsys/beauty**, **recsys/sports**: what a user takes next (recipes `tiger`, `pro-tiger`), 5
+  epochs, histories of 10 items at most, over all test users.
 """
 
 LABELS = {
@@ -155,6 +172,11 @@ BEYOND = {
     ("32 levels", "look"): "32 x 256, legal, look",
     ("32 levels", "exact"): "32 x 256, legal, exact",
 }
+TIGER = {
+    ("tiger", "plain"): "TIGER",
+    ("pro-tiger", "plain"): "TIGER, docids of PRO",
+    ("pro-tiger", "SF"): "TIGER, docids of PRO, SF",
+}
 # What is compared: (system, way) with, (system, way) without. The paper's effects, then ours.
 EFFECTS = {
     "prefix distillation": (("PD", "plain"), ("genius", "plain")),
@@ -163,6 +185,7 @@ EFFECTS = {
     "schedule after distillation": (("PD+VS", "plain"), ("PD", "plain")),
     "score fusion after both": (("PD+VS", "SF"), ("PD+VS", "plain")),
     "all of PRO": (("PD+VS", "SF"), ("genius", "plain")),
+    "PRO on TIGER": (("pro-tiger", "SF"), ("tiger", "plain")),
 }
 OURS = {
     "look ahead beside SF (PRO)": (("PD+VS", "look"), ("PD+VS", "SF")),
@@ -181,7 +204,7 @@ TO_DENSE = (
 def write_page(found: Sequence[Told]) -> str:
     """The whole page, from whatever cells are there."""
     parts = [_head(found), _verdicts(found)]
-    parts += [_world(name, found) for name in EVERYWHERE]
+    parts += [_world(name, found) for name in (*EVERYWHERE, *NEXT)]
     parts += [_beside_dense(found), _schedules(found), _diagnosis(found), _sensitivity(found)]
     parts += [_growth(), _missing(found), _machines(found)]
     return "\n".join(part for part in parts if part)
@@ -219,19 +242,22 @@ def _short(sizes: Sequence[int]) -> str:
 def _cells(found: Sequence[Told], world: str, system: str, way: str) -> list[Told]:
     """What was found by a system searched one way, a seed each."""
     own = [t for t in found if (t["cell"]["data"], t["cell"]["system"]) == (world, system)]
-    return [t for t in own if way in t["ways"]]
+    return [t for t in own if way in t.get("ways", ())]
 
 
 def _world(name: str, found: Sequence[Told]) -> str:
+    timed = [t["ms"] for t in found if t["cell"]["data"] == name and "ms" in t]
+    ms: dict[str, float] = timed[0] if timed else {}
     columns = (
         Column("system"),
-        *(Column(measure, best="high") for measure in MEASURES),
+        *(Column(measure, best="high") for measure in measures_of(name)),
         Column("bytes an item", ",.0f", best="low"),
+        *([Column("ms a query", ".2f")] if ms else []),
         Column("omega"),
         Column("seeds", "d"),
     )
     rows: list[tuple[Cell, ...]] = []
-    lines = {("BM25", "BM25"): "BM25", ("dense", "dense"): "dense"} | LABELS | BEYOND
+    lines = {("BM25", "BM25"): "BM25", ("dense", "dense"): "dense"} | LABELS | BEYOND | TIGER
     for (system, way), label in lines.items():
         own = _cells(found, name, system, way)
         if not own:
@@ -239,8 +265,9 @@ def _world(name: str, found: Sequence[Told]) -> str:
         means = [t["ways"][way]["means"] for t in own]
         weights = sorted({f"{t['ways'][way]['omega']:g}" for t in own if "omega" in t["ways"][way]})
         shown = ", ".join(weights) if way in WAYS and WAYS[way].weighed else None
-        cells = (_spread([m[measure] for m in means]) for measure in MEASURES)
-        rows.append((label, *cells, mean(t["bytes"] for t in own), shown, len(own)))
+        cells = (_spread([m[measure] for m in means]) for measure in measures_of(name))
+        spent = [ms.get(f"{system} {way}")] if ms else []
+        rows.append((label, *cells, mean(t["bytes"] for t in own), *spent, shown, len(own)))
     if not rows:
         return ""
     parts = [f"## {name}", "", to_markdown(Table(columns, tuple(rows)))]
@@ -309,7 +336,7 @@ def _verdicts(found: Sequence[Told]) -> str:
     )
     rows: list[tuple[Cell, ...]] = []
     for effect, (ours, theirs) in (EFFECTS | OURS).items():
-        for world in EVERYWHERE:
+        for world in (*EVERYWHERE, *NEXT):
             seen = _effect(found, world, ours, theirs)
             if seen is not None:
                 c, seeds = seen

@@ -13,6 +13,8 @@ A composed query is a picture A and some words; the answer is another picture B.
 one of B's captions that none of A's captions has. Its vector is the sum of both (UniIR's score
 fusion), the picture with the weight that ranks dev queries best. A itself is no candidate, as in
 CIRR.
+
+recsys: a user's history asks for what comes next, leave-one-out; items are vectors of their texts.
 """
 
 from __future__ import annotations
@@ -36,12 +38,14 @@ from trieline.encode.projection import Pairs, Projection, Shape, learn_projectio
 from trieline.show import bars
 from trieline.types import Floats, Item, Qrel, Query
 
-__all__ = ["WORLDS", "World", "open_world", "world_file"]
+__all__ = ["NEXT", "WORLDS", "Histories", "World", "open_world", "world_file"]
+
+NEXT = ("recsys/beauty", "recsys/sports")
 
 SPLITS = ("train", "dev", "test")
 FEATURES = "efficientnet_lite0_f16.npy"
 CAPTIONS = EncodeSettings(max_tokens=64)  # the longest has 42
-TEXTS = EncodeSettings()
+TEXTS, PRODUCTS = EncodeSettings(), EncodeSettings(max_tokens=64)
 SPOKEN = 2  # captions of a picture that become composed queries
 WEIGHTS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.5)  # of the picture in a composed query
 ALIKE = 20  # pictures that a composed query may start from
@@ -60,7 +64,7 @@ class Split(NamedTuple):
 
 
 class World(NamedTuple):
-    """See the module."""
+    """Queries are vectors."""
 
     name: str
     ids: NDArray[np.str_]  # [N]
@@ -70,15 +74,14 @@ class World(NamedTuple):
     pools: dict[str, NDArray[np.int64]]  # item numbers a split is asked over; absent: all
     notes: dict[str, Any]
 
+    @property
+    def pairs(self) -> int:
+        """To be learnt."""
+        return len(self.splits["train"].query)
+
     def dataset(self) -> Dataset:
         """What ``Retriever.build`` reads with encode.kind = "precomputed"."""
-        items = [
-            Item(str(name), embedding=vector, modality=self.kind)
-            for name, vector in zip(self.ids, self.vectors, strict=True)
-        ]
-        queries = {split: self.queries(split) for split in self.splits}
-        qrels = {split: self.qrels(split) for split in self.splits}
-        return MemoryDataset(items, queries, qrels, self.name)
+        return _dataset(self, self.kind)
 
     def queries(self, split: str) -> list[Query]:
         """With their vectors."""
@@ -96,9 +99,107 @@ class World(NamedTuple):
             for query, item, grade in zip(own.query, own.item, own.grade, strict=True)
         ]
 
+    def barred(self, split: str) -> dict[str, str]:
+        """The item that is no candidate, by query; not all queries have one."""
+        own = self.splits[split]
+        pairs = zip(own.ids, own.barred, strict=True)
+        return {str(name): str(self.ids[item]) for name, item in pairs if item >= 0}
+
     def pool(self, split: str) -> NDArray[np.int64]:
         """Numbers of the items that a split is asked over."""
         return self.pools.get(split, np.arange(len(self.ids)))
+
+    def arrays(self) -> dict[str, Any]:
+        """For the file."""
+        flat: dict[str, Any] = {"ids": self.ids, "vectors": _half(self.vectors)}
+        flat |= {"kind": np.array(self.kind), "notes": np.array(json.dumps(self.notes))}
+        for split, own in self.splits.items():
+            for field, array in own._asdict().items():
+                flat[f"{split}.{field}"] = _half(array) if field == "vectors" else array
+        return flat | {f"pool.{split}": pool for split, pool in self.pools.items()}
+
+    @classmethod
+    def of(cls, name: str, arrays: dict[str, Any]) -> World:
+        """The inverse of ``arrays``."""
+        splits = {
+            split: Split(*(_whole(arrays[f"{split}.{field}"]) for field in Split._fields))
+            for split in SPLITS
+        }
+        pools = {split: arrays[f"pool.{split}"] for split in SPLITS if f"pool.{split}" in arrays}
+        parts = arrays["ids"], str(arrays["kind"]), _whole(arrays["vectors"]), splits, pools
+        return cls(name, *parts, json.loads(str(arrays["notes"])))
+
+
+class Past(NamedTuple):
+    """Histories of a split, end to end, and what came next."""
+
+    ids: NDArray[np.str_]  # [Q]
+    items: NDArray[np.int64]  # [H] of all histories, oldest first
+    ends: NDArray[np.int64]  # [Q] of each history
+    answer: NDArray[np.int64]  # [Q]
+
+
+class Histories(NamedTuple):
+    """Queries are histories of items; otherwise as ``World``."""
+
+    name: str
+    ids: NDArray[np.str_]  # [N]
+    vectors: Floats  # [N, D]
+    splits: dict[str, Past]
+
+    @property
+    def pairs(self) -> int:
+        return len(self.splits["train"].ids)
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        return {}
+
+    def dataset(self) -> Dataset:
+        return _dataset(self, "text")
+
+    def queries(self, split: str) -> list[Query]:
+        own = self.splits[split]
+        names = [str(name) for name in self.ids]
+        parts = np.split(own.items, own.ends[:-1])
+        return [
+            Query(str(name), history=tuple(names[item] for item in part.tolist()))
+            for name, part in zip(own.ids, parts, strict=True)
+        ]
+
+    def qrels(self, split: str) -> list[Qrel]:
+        own = self.splits[split]
+        pairs = zip(own.ids, own.answer, strict=True)
+        return [Qrel(str(name), str(self.ids[item]), 1) for name, item in pairs]
+
+    def barred(self, split: str) -> dict[str, str]:
+        return {}
+
+    def pool(self, split: str) -> NDArray[np.int64]:
+        return np.arange(len(self.ids))
+
+    def arrays(self) -> dict[str, Any]:
+        flat: dict[str, Any] = {"ids": self.ids, "vectors": _half(self.vectors)}
+        for split, own in self.splits.items():
+            flat |= {f"{split}.{field}": array for field, array in own._asdict().items()}
+        return flat
+
+    @classmethod
+    def of(cls, name: str, arrays: dict[str, Any]) -> Histories:
+        splits = {
+            split: Past(*(arrays[f"{split}.{field}"] for field in Past._fields)) for split in SPLITS
+        }
+        return cls(name, arrays["ids"], _whole(arrays["vectors"]), splits)
+
+
+def _dataset(world: World | Histories, kind: str) -> Dataset:
+    items = [
+        Item(str(name), embedding=vector, modality=kind)
+        for name, vector in zip(world.ids, world.vectors, strict=True)
+    ]
+    queries = {split: world.queries(split) for split in world.splits}
+    qrels = {split: world.qrels(split) for split in world.splits}
+    return MemoryDataset(items, queries, qrels, world.name)
 
 
 def world_file(name: str) -> Path:
@@ -106,36 +207,17 @@ def world_file(name: str) -> Path:
     return cache_folder() / "worlds" / f"{name.replace('/', '-').replace(' ', '-')}.npz"
 
 
-def open_world(name: str, data: Path) -> World:
+def open_world(name: str, data: Path) -> World | Histories:
     """The world as it was kept; made first where it is not there."""
     file = world_file(name)
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         made = WORLDS[name](name, data)
         part = file.with_suffix(".part.npz")
-        np.savez_compressed(part, **_arrays(made))
+        np.savez_compressed(part, **made.arrays())
         part.replace(file)
     with np.load(file, allow_pickle=False) as arrays:
-        return _world(name, dict(arrays))
-
-
-def _arrays(world: World) -> dict[str, Any]:
-    flat: dict[str, Any] = {"ids": world.ids, "vectors": _half(world.vectors)}
-    flat |= {"kind": np.array(world.kind), "notes": np.array(json.dumps(world.notes))}
-    for split, own in world.splits.items():
-        for field, array in own._asdict().items():
-            flat[f"{split}.{field}"] = _half(array) if field == "vectors" else array
-    return flat | {f"pool.{split}": pool for split, pool in world.pools.items()}
-
-
-def _world(name: str, arrays: dict[str, Any]) -> World:
-    splits = {
-        split: Split(*(_whole(arrays[f"{split}.{field}"]) for field in Split._fields))
-        for split in SPLITS
-    }
-    pools = {split: arrays[f"pool.{split}"] for split in SPLITS if f"pool.{split}" in arrays}
-    parts = arrays["ids"], str(arrays["kind"]), _whole(arrays["vectors"]), splits, pools
-    return World(name, *parts, json.loads(str(arrays["notes"])))
+        return (Histories if name in NEXT else World).of(name, dict(arrays))
 
 
 def _half(vectors: Floats) -> NDArray[np.float16]:
@@ -174,6 +256,30 @@ def text_split(dataset: Dataset, split: str, row: dict[str, int], encoder: Encod
     table = np.array([(place[q.query_id], row[q.item_id], q.relevance) for q in judged], np.int64)
     ids = np.array([query.id for query in queries])
     return Split(ids, encoder.encode(queries, bars), *table.T, np.full(len(ids), -1))
+
+
+# --- what comes next ----------------------------------------------------------------------------
+
+
+def sequences(name: str, data: Path) -> Histories:
+    """Interaction sequences; an item without words stands for its id, as in a build."""
+    dataset = open_dataset(data / name)
+    items = list(dataset.items())
+    worded = [i if (i.text + i.title).strip() else i._replace(text=i.id) for i in items]
+    row = {item.id: number for number, item in enumerate(items)}
+    splits = {}
+    for split in SPLITS:
+        asked = list(dataset.queries(split))
+        answers = {qrel.query_id: row[qrel.item_id] for qrel in dataset.qrels(split)}
+        parts = [[row[item] for item in query.history] for query in asked]
+        splits[split] = Past(
+            np.array([query.id for query in asked]),
+            np.array([item for part in parts for item in part], np.int32),
+            np.cumsum([len(part) for part in parts]),
+            np.array([answers[query.id] for query in asked], np.int32),
+        )
+    vectors = open_encoder(PRODUCTS, cache_folder()).encode(worded, bars)
+    return Histories(name, np.array([item.id for item in items]), vectors, splits)
 
 
 # --- pictures -----------------------------------------------------------------------------------
@@ -329,10 +435,11 @@ def _words(caption: str) -> Sequence[str]:
     return re.findall(r"[a-z0-9']+", caption.lower())
 
 
-WORLDS: dict[str, Callable[[str, Path], World]] = {
+WORLDS: dict[str, Callable[[str, Path], World | Histories]] = {
     "flickr8k text to image": to_image,
     "flickr8k image to text": to_text,
     "flickr8k composed": composed,
     "nfcorpus": texts,
     "tldr": texts,
+    **dict.fromkeys(NEXT, sequences),
 }
