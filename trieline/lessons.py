@@ -15,9 +15,10 @@ from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trieline.config import Recipe
-from trieline.data import Dataset, hold_out
+from trieline.data import Dataset, hold_out, pool_of
 from trieline.decode import GuidesOf
 from trieline.encode import Encoder
 from trieline.errors import SettingsError
@@ -52,6 +53,7 @@ class _Asked(NamedTuple):
     pseudo: list[Query]
     exam: list[Query]
     exam_qrels: list[Qrel]
+    exam_pool: frozenset[str] | None  # items that the exam is over; None: all
 
     @property
     def everything(self) -> list[Query]:
@@ -131,7 +133,7 @@ def prepare_lessons(
             asked.exam_qrels,
             {query.id: offset + row for row, query in enumerate(asked.exam)},
             numbers,
-            trie,
+            trie if asked.exam_pool is None else trie.restrict(_named(numbers, asked.exam_pool)),
             recipe.decode,
             measure=recipe.train.measure,
             most=recipe.train.validation_queries,
@@ -174,7 +176,14 @@ def _gather(dataset: Dataset, recipe: Recipe) -> _Asked:
     if not real and not exam:
         pseudo, exam = _cut_exam(pseudo, settings.validation_queries, settings.seed)
         exam_qrels = [Qrel(query.id, source_of(query.id), 1) for query in exam]
-    return _Asked(real, real_qrels, pseudo, exam, exam_qrels)
+    return _Asked(real, real_qrels, pseudo, exam, exam_qrels, pool_of(dataset, "dev"))
+
+
+def _named(numbers: Mapping[str, int], names: frozenset[str]) -> NDArray[np.bool_]:
+    """Which item numbers have these ids."""
+    named = np.zeros(len(numbers), np.bool_)
+    named[[number for name, number in numbers.items() if name in names]] = True
+    return named
 
 
 def _check_placed(recipe: Recipe) -> None:

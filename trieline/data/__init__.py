@@ -18,7 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trieline.data.captions import is_captions, open_captions
-from trieline.data.dataset import Dataset
+from trieline.data.dataset import Dataset, pool_of
 from trieline.data.embeddings import open_embeddings, with_embeddings
 from trieline.data.memory import MemoryDataset
 from trieline.data.splits import hold_out
@@ -32,6 +32,7 @@ __all__ = [
     "open_captions",
     "open_dataset",
     "open_embeddings",
+    "pool_of",
     "read_qrels",
     "read_run",
     "with_embeddings",

@@ -7,13 +7,13 @@ line shows itself on the last line; finish (or roll back) a bulk load before you
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from trieline.errors import DataError
 from trieline.types import Item, Qrel, Query
 
-__all__ = ["Dataset", "require_split"]
+__all__ = ["Dataset", "Pooled", "pool_of", "require_split"]
 
 
 @runtime_checkable
@@ -33,6 +33,20 @@ class Dataset(Protocol):
 
     def qrels(self, split: str) -> Iterator[Qrel]:
         """The judgements of this split."""
+
+
+@runtime_checkable
+class Pooled(Protocol):
+    """A dataset whose splits may be asked over some of the items only, as benchmarks often are."""
+
+    def pool(self, split: str) -> Collection[str] | None:
+        """Ids of the items that queries of the split choose among; None: all."""
+
+
+def pool_of(dataset: Dataset, split: str) -> frozenset[str] | None:
+    """The pool of a split, where the dataset says so."""
+    pool = dataset.pool(split) if isinstance(dataset, Pooled) else None
+    return None if pool is None else frozenset(pool)
 
 
 def require_split(name: str, split: str, splits: Sequence[str]) -> None:

@@ -7,14 +7,14 @@ shifts every vector after it, so it is refused and not skipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trieline.data.dataset import Dataset
+from trieline.data.dataset import Dataset, pool_of
 from trieline.data.lines import Source, find_file, read_lines
 from trieline.data.vectors import load_parquet, map_npy, map_safetensors
 from trieline.errors import DataError, DimensionError, FormatError
@@ -153,6 +153,10 @@ class EmbeddedDataset:
     def qrels(self, split: str) -> Iterator[Qrel]:
         """The judgements of ``split``."""
         return self._dataset.qrels(split)
+
+    def pool(self, split: str) -> Collection[str] | None:
+        """The dataset's pool."""
+        return pool_of(self._dataset, split)
 
 
 def _refuse_non_finite(ids: Sequence[str], vectors: NDArray[Any], path: Path) -> None:

@@ -6,7 +6,7 @@ into tuples here, in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from trieline.data.dataset import require_split
 from trieline.errors import DataError
@@ -24,8 +24,11 @@ class MemoryDataset:
         queries: Mapping[str, Iterable[Query]] | None = None,
         qrels: Mapping[str, Iterable[Qrel]] | None = None,
         name: str = "items",
+        pools: Mapping[str, Collection[str]] | None = None,
     ) -> None:
+        """``pools``: by split, ids of the items that its queries choose among; absent: all."""
         self.name = name
+        self._pools = {split: frozenset(own) for split, own in (pools or {}).items()}
         self._items = tuple(items)
         self._queries = {split: tuple(own) for split, own in (queries or {}).items()}
         self._qrels = {split: tuple(own) for split, own in (qrels or {}).items()}
@@ -41,6 +44,12 @@ class MemoryDataset:
             if item.id in seen:
                 raise DataError(f"{name}: item '{item.id}' is given twice; ids must be unique.")
             seen.add(item.id)
+        for split, pool in self._pools.items():
+            if stray := sorted(pool - seen):
+                raise DataError(
+                    f"{name}: the pool of {split!r} names item '{stray[0]}', which is not in the "
+                    f"corpus ({len(stray):,} are not)."
+                )
 
     def items(self) -> Iterator[Item]:
         """Every item."""
@@ -59,3 +68,7 @@ class MemoryDataset:
         """The judgements of a split."""
         require_split(self.name, split, self.splits())
         return iter(self._qrels[split])
+
+    def pool(self, split: str) -> Collection[str] | None:
+        """The items that the queries of a split choose among; None: all."""
+        return self._pools.get(split)

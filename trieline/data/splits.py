@@ -7,10 +7,10 @@ queries on both sides, as in every standard set.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from hashlib import blake2b
 
-from trieline.data.dataset import Dataset, require_split
+from trieline.data.dataset import Dataset, pool_of, require_split
 from trieline.errors import DataError, SettingsError
 from trieline.types import Item, Qrel, Query
 
@@ -78,6 +78,10 @@ class HeldOut:
         for qrel in self._dataset.qrels(self._split):
             if (qrel.query_id in chosen) == (split == self._cut):
                 yield qrel
+
+    def pool(self, split: str) -> Collection[str] | None:
+        """A cut split is asked over the items of the one it was cut from."""
+        return pool_of(self._dataset, self._split if split == self._cut else split)
 
     def _held_out(self) -> frozenset[str]:
         if self._chosen is None:
