@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +47,7 @@ def cell_file(folder: Path, cell: Cell) -> Path:
     """Where a cell is kept: its name for people, a digest of all that decides it."""
     key = hashlib.sha256(json.dumps(cell, sort_keys=True).encode()).hexdigest()[:10]
     words = [str(cell[part]) for part in ("data", "system", "seed") if part in cell]
-    return folder / ("-".join("-".join(words).replace("/", "-").split()) + f"-{key}.json")
+    return folder / (re.sub(r"[^\w.+-]+", "-", "-".join(words)) + f"-{key}.json")
 
 
 def fill(folder: Path, cell: Cell, run: Callable[[], Mapping[str, Any]]) -> None:

@@ -36,7 +36,18 @@ import numpy as np
 import torch
 from cells import fastest, fill, find, read_cells, write_text
 from numpy.typing import NDArray
-from pro_page import NEXT, SEEDS, SYSTEMS, TESTED, WAYS, System, measures_of, write_page
+from pro_page import (
+    NEXT,
+    SEEDS,
+    SYSTEMS,
+    TESTED,
+    VARIANTS,
+    VARIED,
+    WAYS,
+    System,
+    measures_of,
+    write_page,
+)
 from silent import Silent
 from worlds import WORLDS, Histories, World, open_world
 
@@ -44,11 +55,15 @@ from trieline import Retriever, open_dataset, score
 from trieline.config import DecodeSettings, Recipe, apply, cache_folder, load_recipe, to_mapping
 from trieline.data import hold_out
 from trieline.decode import GuidesOf, beam_search
+from trieline.encode.precomputed import PrecomputedEncoder
 from trieline.errors import IndexFolderError
 from trieline.evaluate.baselines import Bm25, Dense
+from trieline.ids import open_docids
 from trieline.index import Trie
+from trieline.lessons import gather, judged_items
 from trieline.model import Asked
 from trieline.types import Hit, Item, Qrel, Query
+from trieline.watch import silent
 
 CHOSEN_BY = "nDCG@10"
 CHOOSING = 200  # dev queries that choose
@@ -104,14 +119,15 @@ class Place(NamedTuple):
     steps: int | None
 
 
+NAMED = (*BASELINES, *SYSTEMS, "docids", "times")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--cells", type=Path, default=Path(__file__).with_name("pro"))
     parser.add_argument("--only", nargs="+", choices=WORLDS, help="some worlds")
-    parser.add_argument(
-        "--systems", nargs="+", choices=(*BASELINES, *SYSTEMS, "times"), help="some systems"
-    )
+    parser.add_argument("--systems", nargs="+", choices=NAMED, help="some systems")
     parser.add_argument("--seeds", nargs="+", type=int, help="some seeds")
     parser.add_argument("--steps", type=int, help="train that briefly: to try this script")
     parser.add_argument("--device", default="cpu")
@@ -148,6 +164,10 @@ def planned(options: argparse.Namespace) -> Iterator[Work]:
                 wanted = not options.systems or name in options.systems
                 if wanted and world in system.worlds and seed < system.seeds:
                     yield Work(world, name, seed)
+    for world in (name for name in VARIED if name in worlds):
+        for name in VARIANTS:
+            if not options.systems or "docids" in options.systems:
+                yield Work(world, f"docids: {name}", 0)
     for world in TIMES:
         wanted = not options.systems or "times" in options.systems
         if wanted and world in worlds and options.device == "cpu":
@@ -185,6 +205,9 @@ def run(work: Work, place: Place, end: float) -> None:
             fill(place.cells, cell, lambda: dense(world_of(work.world, place.data)))
         case "BM25":
             fill(place.cells, cell, lambda: words(work.world, place.data))
+        case system if system.startswith("docids: "):
+            world = world_of(work.world, place.data)
+            fill(place.cells, cell, lambda: judged(world, work))
         case "times":
             fill(place.cells, cell, lambda: times(world_of(work.world, place.data), place))
         case _:
@@ -197,7 +220,9 @@ def cell_of(work: Work, steps: int | None) -> dict[str, Any]:
     cell: dict[str, Any] = {"data": work.world, "system": work.system}
     if work.system == "times":
         cell |= {"systems": CLOCKED, "steps": BRIEFLY}
-    if work.seed is not None:
+    if work.system.startswith("docids: "):
+        cell |= {"recipe": to_mapping(recipe_of(varied(work.system), 0, steps))}
+    elif work.seed is not None:
         recipe = recipe_of(SYSTEMS[work.system], work.seed, steps)
         omegas = SYSTEMS[work.system].omegas
         cell |= {"seed": work.seed, "recipe": to_mapping(recipe), "omegas": omegas}
@@ -261,6 +286,9 @@ class Exam(NamedTuple):
         ranks = [value for _, value in sorted(scores.per_query[TESTED].items())]
         told = "".join(f"{round(1 / value) - 1}" if value else "-" for value in ranks)
         return {"means": {name: scores.means[name] for name in measures}, "ranks": told}
+
+    def tested(self, found: Sequence[Sequence[Hit]]) -> float:
+        return score(self.answers(found), self.qrels, [TESTED]).means[TESTED]
 
     def value(self, found: Sequence[Sequence[Hit]]) -> float:
         return score(self.answers(found), self.qrels, [CHOSEN_BY]).means[CHOSEN_BY]
@@ -371,6 +399,37 @@ def diagnosed(retriever: Retriever, exam: Exam) -> dict[str, Any]:
     for level, other in zip(many["levels"], few["levels"], strict=True):
         level |= {name: other[name] for name in ("mismatch", "certified", "certified_so_far")}
     return {**many, "scored": few["queries"]}
+
+
+def varied(name: str) -> System:
+    """The docids of a variant."""
+    recipe, *changes = VARIANTS[name.partition(": ")[2]]
+    return System(recipe, SYSTEMS["PD"].sizes, tuple(changes))
+
+
+def judged(world: World | Histories, work: Work) -> dict[str, Any]:
+    """Docids without a model: how well dev is answered by scoring all of them."""
+    recipe = recipe_of(varied(work.system), 0, None)
+    encoder, numbers = PrecomputedEncoder(dim=world.vectors.shape[1]), list(map(str, world.ids))
+    rows = {name: row for row, name in enumerate(numbers)}
+    gathered = gather(world.dataset(), rows, world.vectors, recipe, encoder, silent)
+    docids = open_docids(recipe.ids, recipe.train.seed)
+    taught = judged_items(gathered, world.vectors, rows, recipe)
+    docids.fit(world.vectors, judged=taught)
+    placed, made = docids.project(world.vectors), docids.assign(world.vectors)
+    rebuilt = docids.reconstruct(made.codes)
+    exam = Exam.of(world, "dev", MOST)
+    own = Dense([numbers[row] for row in exam.pool], _raised(rebuilt[exam.pool]), metric="dot")
+    asked = docids.project(exam.vectors())
+    found = own.search(np.concatenate([asked, np.ones((len(asked), 1), np.float32)], 1), K)
+    error = float(((placed - rebuilt) ** 2).sum(axis=1).mean())
+    return {"found": exam.measured(found)["means"] | {"error": error, TESTED: exam.tested(found)}}
+
+
+def _raised(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """With a coordinate more, so that the product with (q, 1) ranks as the distance to q does."""
+    lower = -(vectors**2).sum(axis=1, keepdims=True) / 2
+    return np.concatenate([vectors, lower], axis=1)
 
 
 def times(world: World | Histories, place: Place) -> dict[str, Any]:
