@@ -78,6 +78,7 @@ class ProSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     contrast_tau: float = 0.01
     candidates: int = 128  # of the batch, ranked for each query
     warmup: float = 0.1  # share of the steps over which the weight of rank grows
+    quantised: Literal["both", "items"] = "both"  # what L_rq is of; both: queries too, as the paper
     distil: Literal["prefixes", "items"] = "prefixes"  # items: as the released code
     student: Literal["product", "distance"] = "product"  # distance: as guides score prefixes
     codebooks: Literal["gradient", "ema"] = "gradient"

@@ -26,6 +26,7 @@ WAYS: list[dict[str, Any]] = [
     {},
     {"distil": "items"},
     {"student": "distance"},
+    {"quantised": "items"},
     {"project": True},
     {"project": True, "codebooks": "ema"},
 ]
@@ -72,12 +73,13 @@ def test_losses_are_those_of_loops(how: dict[str, Any], rank: float, clustered: 
                 student=how.get("student", "product"),
                 asked=queries,
             )
-            expected = others(given, queries, items, books) / 20 + rank * ranked
+            both = how.get("quantised", "both") == "both"
+            expected = others(given, queries, items, books, both) / 20 + rank * ranked
             assert found == pytest.approx(expected, rel=1e-4)
     assert bool(np.abs(turn).max() > 1e-3) == bool(how.get("project"))
 
 
-def others(given: Lesson, queries: Floats, items: Floats, books: list[Floats]) -> float:
+def others(given: Lesson, queries: Floats, items: Floats, books: list[Floats], both: bool) -> float:
     """.7 L_cl + 3 L_rq + 5 L_mse, summed over the 20 queries."""
     answers = given.answers.tolist()
     of_queries, of_items = assign(queries, books), assign(items, books)
@@ -86,8 +88,10 @@ def others(given: Lesson, queries: Floats, items: Floats, books: list[Floats]) -
     back = scores[:, answers].T
     total += 0.35 * plain_pro.contrast(back, list(range(20)), given.known[:, answers].T, 0.1)
     for n, item in enumerate(answers):
-        left = plain_pro.left_over(queries[n], of_queries[n], books)
-        total += 1.5 * (left + plain_pro.left_over(items[item], of_items[item], books))
+        left = plain_pro.left_over(items[item], of_items[item], books)
+        if both:
+            left = (left + plain_pro.left_over(queries[n], of_queries[n], books)) / 2
+        total += 3 * left
         pairs = zip(books, of_queries[n], of_items[item], strict=True)
         apart = sum((book[one] - book[other] for book, one, other in pairs), np.zeros(6))
         total += 5 * float(apart @ apart)

@@ -144,8 +144,10 @@ class Teaching:
         loss = how.contrast * _found_again(
             lesson, queries.placed, items.placed, part, how.contrast_tau
         )
-        of_queries, of_items = (_left_over(each) for each in (queries, items))
-        loss = loss + how.rq * (of_queries[rows] + of_items[own]).sum() / 2
+        left = _left_over(items)[own].sum()
+        if how.quantised == "both":
+            left = (left + _left_over(queries)[rows].sum()) / 2
+        loss = loss + how.rq * left
         apart = queries.through(-1)[rows] - items.through(-1)[own]
         loss = loss + how.mse * apart.square().sum()
         if not rank:
