@@ -43,6 +43,11 @@ those codes that exist. "look": SF with prefixes ranked by the best docid below 
 same scores without a beam. "codebooks alone": no model; with a beam of 50, and with every docid
 scored. Dense is exact search with the vectors that the docids are made of. Nothing is reranked.
 
+What to read with care: on flickr8k a training is judged, and stopped, by dev queries asked over all
+items, training pictures included, while dev and test are asked over their own. Models with the
+usual softmax stop early for it, so that "GENIUS" and what is compared with it there are weaker than
+they need be, and the gain of score fusion is too large.
+
 Every item, test items as well, is asked for in training by pseudo queries made of vectors: its own,
 and four that borrow the step from item to query from items near it (`train.itself`,
 `train.borrowed`). Test queries are never seen. Mean ± standard deviation over seeds. At most
