@@ -67,7 +67,7 @@ class ProSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """How docids learn to keep the prefixes of answers alive: PRO, Eq. 6 (ids.scheme = "pro")."""
 
     preset: Literal["cpu", "paper"] = "cpu"  # of epochs, batch and lr where they are left at 0
-    epochs: float = 0
+    epochs: float = 0.0
     batch: int = 0  # pairs of a query and an item that answers it
     lr: float = 0.0
     contrast: float = 1.0  # weights of the four losses

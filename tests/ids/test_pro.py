@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from trieline.config import IdSettings, ProSettings, Recipe, apply
 from trieline.errors import DimensionError, IndexMismatch, SettingsError
 from trieline.ids import Judged, ProIds, ResidualIds, open_docids
+from trieline.ids.docids import fingerprint_of
 from trieline.ids.vectors import unit
 
 Floats = NDArray[np.float32]
@@ -174,3 +175,17 @@ def test_what_does_not_go(clustered: Clustered) -> None:
     del arrays["projection"]
     with pytest.raises(IndexMismatch, match="no array 'projection'"):
         open_docids(settings).__class__.from_arrays(settings, arrays)
+
+
+@pytest.mark.parametrize("zero", [0, 0.0])
+def test_a_fingerprint_does_not_depend_on_how_a_number_is_written(zero: float) -> None:
+    settings = IdSettings(scheme="pro", pro=ProSettings(epochs=zero))
+    assert fingerprint_of(settings, {}) == fingerprint_of(IdSettings(scheme="pro"), {})
+
+
+def test_a_setting_that_came_later_leaves_older_fingerprints_alone() -> None:
+    """As the version before ``quantised`` had it; with the new setting it is another one."""
+    before = "2967b438954899bfecaf4eab1da99ad413729a678924c7ed5f530bba5a77d79e"
+    assert fingerprint_of(IdSettings(scheme="pro"), {}) == before
+    other = IdSettings(scheme="pro", pro=ProSettings(quantised="items"))
+    assert fingerprint_of(other, {}) != before

@@ -219,3 +219,10 @@ def test_a_bridge_needs_histories_and_words(words: Path, tmp_path: Path) -> None
     for recipe in (pro(words, "model.bridge=true"), tiger(words, "ids.scheme=tree")):
         with pytest.raises(SettingsError, match="model.bridge = true places histories"):
             Retriever.build(dataset(), recipe, path=tmp_path / "a.tl")
+
+
+def test_a_recipe_by_its_name_opens_again(words: Path, tmp_path: Path) -> None:
+    """Its defaults are as they were written, 0 for 0.0, where changed recipes were read back."""
+    changed = changes(words, "ids.sizes=[4, 8, 8]", "train.max_steps=2", "train.min_steps=2")
+    Retriever.build(dataset(), "pro", path=tmp_path / "a.tl", settings=changed).close()
+    Retriever.load(tmp_path / "a.tl").close()

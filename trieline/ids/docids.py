@@ -87,9 +87,13 @@ def one_row_an_item(codes: NDArray[np.uint16]) -> Codes:
 
 def fingerprint_of(settings: IdSettings, arrays: Arrays) -> str:
     """sha256 over the settings and every array: name, type, shape, bytes."""
-    told = msgspec.to_builtins(settings)
-    if settings.scheme != "pro":  # so that docids from before there was PRO keep theirs
+    # Read back, so that 0 and 0.0 are one setting: a default may be either, what was saved is not.
+    told = msgspec.to_builtins(msgspec.convert(msgspec.to_builtins(settings), IdSettings))
+    # Docids from before there was PRO, or a setting of it, keep theirs.
+    if settings.scheme != "pro":
         del told["pro"]
+    elif settings.pro.quantised == "both":
+        del told["pro"]["quantised"]
     digest = hashlib.sha256(msgspec.json.encode(told))
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
