@@ -10,8 +10,9 @@ the teacher is the frozen encoder's similarity. Queries and items take the same 
 ``student = "distance"`` is ours: prefixes scored as beams score them (Eq. 7), where the paper has
 products. On NFCorpus, 8 x 512 codes, a beam of 20 without a model kept a relevant prefix of .676 of
 the dev queries; products .611, residual codes .608, the vectors themselves .735 (bench/pro_ids.py).
-``quantised = "items"`` is ours as well: the paper's L_rq is of queries and items alike, and where
-queries lie apart from items (captions and pictures) half the words go to them (papers/pro.md).
+``quantised = "items"`` is ours as well: the paper's L_rq is of queries and items alike, and words
+that serve both lie far from the items where queries lie apart from them, as captions do from
+pictures; more weight of it helps there only with items alone (papers/pro.md).
 The trap: with ``project`` the paper's weights pull all vectors together: there the error fell from
 .044 to .014, and .472 were kept. And guides must compare queries with codebooks where both are:
 ``project(vectors)``. The model reads the encoder's own.
