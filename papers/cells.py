@@ -72,8 +72,10 @@ def _alone(lock: Path) -> Iterator[bool]:
         except BlockingIOError:
             yield False
             return
-        yield True
-        lock.unlink(missing_ok=True)
+        try:
+            yield True
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def find(folder: Path, cell: Cell) -> Path | None:

@@ -58,8 +58,7 @@ def _claims_of_schedules(found: Sequence[Told]) -> Iterator[str]:
         "- **the ascending schedule keeps most after the first level**. Paper, level 0: descending "
         f"55.2 %, uniform 66.6 %, ascending 75.1 % (Table 1). Here: {told[0]}: {words[0]}. After "
         f"the last level, which the paper does not tell: {told[1]}: the order is "
-        f"{'the same' if rising[1] else 'another'}. What the small first levels save, the next "
-        "level loses: few prefixes hold many items each, and all of them compete there."
+        f"{'the same' if rising[1] else 'another'}."
     )
 
 
@@ -90,8 +89,8 @@ def _claims_of_bound(found: Sequence[Told]) -> Iterator[str]:
     asked = sum(own["scored"] for own in plain.values())
     yield (
         "- **K foretells survival best** (Figure 4). Paper: Spearman -.59. Here "
-        f"{min(rho):.2f} to {max(rho):.2f}; the margin m foretells it better, "
-        f"{min(margin):.2f} to {max(margin):.2f}."
+        f"{min(rho):.2f} to {max(rho):.2f}, and {min(margin):.2f} to {max(margin):.2f} of the "
+        "margin m."
     )
     yield (
         "- **the bound is loose** (the paper says so, without a count). Here Theorem 2 certifies "

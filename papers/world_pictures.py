@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from world_shapes import SPLITS, Split, World, unit
+from world_shapes import SPLITS, Split, World
 
 from trieline.config import EncodeSettings, cache_folder
 from trieline.data import open_captions
 from trieline.encode import open_encoder
 from trieline.encode.contrast import Contrast, held_out
 from trieline.encode.projection import Pairs, Projection, Shape, learn_projection
+from trieline.ids.vectors import unit
 from trieline.show import bars
 from trieline.types import Floats, Query
 

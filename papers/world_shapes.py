@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trieline.data import Dataset, MemoryDataset
+from trieline.ids.vectors import unit
 from trieline.types import Floats, Item, Qrel, Query
 
 SPLITS = ("train", "dev", "test")
@@ -171,8 +172,3 @@ def half(vectors: Floats) -> NDArray[np.float16]:
 def whole(array: NDArray[Any]) -> NDArray[Any]:
     """Half precision as float32 of unit length; the rest as it is."""
     return unit(array.astype(np.float32)) if array.dtype == np.float16 else array
-
-
-def unit(vectors: Floats) -> Floats:
-    unit: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return unit

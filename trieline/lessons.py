@@ -2,8 +2,8 @@
 
 Real training queries where the dataset has any; titles and crops of the items as pseudo queries
 beside them; vectors of the items too, where a model reads vectors (``train.borrow``). The exam is
-the dev split; a share of train where there is none; pseudo queries that
-are kept out of training where there are no real ones at all. Test queries are never looked at.
+the dev split, over its pool; a share of train where there is none; pseudo queries that are kept out
+of training where there are no real ones at all. Test queries are never looked at.
 
 Queries are gathered before there are docids, since docids may learn from them as well.
 """
@@ -83,7 +83,7 @@ def gather(
     real = match(asked.real_qrels, rows, numbers).pairs
     reads = recipe.model.query == "embedding" or _compares(recipe) or _ranks(recipe)
     vectors = encoder.encode(asked.everything, watch) if reads else None
-    if recipe.model.query == "embedding" and vectors is not None:
+    if vectors is not None and (recipe.train.itself or recipe.train.borrowed):
         asked, vectors = _place(asked, vectors, real, items, list(numbers), recipe)
     pairs = join(real, _own(asked.pseudo, numbers), offset=len(asked.real))
     return Gathered(asked, pairs, vectors)
@@ -214,10 +214,9 @@ def _place(
         made += [
             Query(f"{name}#itself", embedding=own) for name, own in zip(ids, items, strict=True)
         ]
-    placed = [query.embedding for query in made if query.embedding is not None]
-    parts = [vectors[:taught], *([np.stack(placed)] if placed else []), vectors[taught:]]
+    own = items if settings.itself else items[:0]
     told = asked._replace(pseudo=[*asked.pseudo, *made])
-    return told, np.concatenate(parts)
+    return told, np.concatenate([vectors[:taught], lent.vectors, own, vectors[taught:]])
 
 
 def _answerable(asked: _Asked, numbers: Mapping[str, int], recipe: Recipe) -> _Asked:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trieline.ids.vectors import unit
 from trieline.train.pairs import Ints, Pairs
 from trieline.types import Floats
 
@@ -46,14 +47,14 @@ def borrow(items: Floats, queries: Floats, real: Pairs, count: int, seed: int) -
     order = np.argsort(real.item, kind="stable")
     first = np.searchsorted(real.item[order], lenders)
     sizes = np.diff([*first, len(order)])
-    near = _near(_unit(items), lenders)  # [N, near]
+    near = _near(unit(items), lenders)  # [N, near]
     chosen = np.take_along_axis(near, rng.integers(near.shape[1], size=(len(items), count)), axis=1)
     at = (rng.random(chosen.shape) * sizes[chosen]).astype(np.int64)
     pairs = order[first[chosen] + at].ravel()
     owner = np.repeat(np.arange(len(items)), count)
     asked = queries[real.query[pairs]]
-    moved = _unit(items[owner]) + _unit(asked) - _unit(items[real.item[pairs]])
-    vectors: Floats = _unit(moved) * np.linalg.norm(asked, axis=1, keepdims=True)
+    moved = unit(items[owner]) + unit(asked) - unit(items[real.item[pairs]])
+    vectors: Floats = unit(moved) * np.linalg.norm(asked, axis=1, keepdims=True)
     return Borrowed(vectors.astype(np.float32), owner)
 
 
@@ -67,9 +68,3 @@ def _near(items: Floats, lenders: Ints) -> NDArray[np.int64]:
         near[block[:, None] == lenders] = -np.inf
         found.append(np.argpartition(-near, many - 1, axis=1)[:, :many])
     return np.concatenate(found)
-
-
-def _unit(vectors: Floats) -> Floats:
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    unit: Floats = vectors / np.maximum(lengths, 1e-12)
-    return unit
