@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pro_systems import TESTED, measures_of
+from pro_systems import CHOSEN_BY, MOST, TESTED, measures_of
 from worlds import Histories, World, open_world
 
 from trieline import open_dataset, score
@@ -17,8 +17,6 @@ from trieline.data import hold_out
 from trieline.evaluate.baselines import Bm25, Dense
 from trieline.types import Hit, Qrel, Query
 
-CHOSEN_BY = "nDCG@10"
-MOST = 1000  # test queries, drawn with seed 0 where there are more
 K = 10
 
 

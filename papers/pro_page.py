@@ -10,9 +10,11 @@ from pro_found import Told, cells_of, effect_of, short, spread, verdict_of
 from pro_systems import (
     ASCENDING,
     BEYOND,
+    CHOSEN_BY,
     EFFECTS,
     EVERYWHERE,
     LABELS,
+    MOST,
     NEXT,
     OURS,
     SYSTEMS,
@@ -80,7 +82,7 @@ def write_page(found: Sequence[Told]) -> str:
 
 
 def _head(found: Sequence[Told]) -> str:
-    recipes = [t["cell"]["recipe"] for t in found if "recipe" in t["cell"]]
+    recipes = [t["cell"]["recipe"] for t in found if t["cell"]["system"] == "genius"]
     train = recipes[0]["train"] if recipes else {"max_steps": 0, "batch": 0}
     notes = [t["notes"] for t in found if t.get("notes")]
     return HEAD.format(
@@ -88,8 +90,8 @@ def _head(found: Sequence[Told]) -> str:
         ascending=short(ASCENDING),
         steps=f"{train['max_steps']:,}",
         batch=train["batch"],
-        chosen="nDCG@10",
-        most=f"{1000:,}",
+        chosen=CHOSEN_BY,
+        most=f"{MOST:,}",
         weight=notes[0]["weight"] if notes else "–",
     )
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from cells import fastest
 from numpy.typing import NDArray
-from pro_exam import MOST, Exam, K
-from pro_systems import NEXT, SYSTEMS, TESTED, VARIANTS, WAYS, System
+from pro_exam import Exam, K
+from pro_systems import MOST, NEXT, SYSTEMS, TESTED, VARIANTS, WAYS, System
 from silent import Silent
 from worlds import Histories, World
 

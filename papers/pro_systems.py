@@ -10,6 +10,8 @@ SEEDS = (0, 1, 2, 3, 4)
 MEASURES = ("Success@1", "Success@5", "Success@10", "R@10", "nDCG@10")
 NEXT_MEASURES = ("R@5", "R@10", "nDCG@5", "nDCG@10")
 TESTED = "RR@10"
+CHOSEN_BY = "nDCG@10"  # on dev
+MOST = 1000  # test queries, drawn with seed 0 where there are more
 OMEGAS = (3.0, 10.0, 30.0, 100.0, 300.0)  # of the codebooks' votes, chosen on dev
 FEW_OMEGAS = (0.1, 0.3, 1.0, 3.0)  # of standardised votes
 
